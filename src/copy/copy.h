@@ -13,8 +13,7 @@
 #include "base/compiler.h"
 
 /*
- * Routines that may touch unmapped memory, and the signal handler that turns their fault into a
- * return value.
+ * Routines that may touch unmapped memory, and the signal handler that has a fault return a value.
  *
  * The routines (copy_raw.c) are leaf functions in assembly: they use no stack, and only registers
  * that a call may change. A constant table names each range of their instructions, and the landing
@@ -96,8 +95,7 @@ bool av_fault_guard_check(uint64_t now_ns);
 
 enum av_bulk_way {
 	AV_BULK_ORDERED, /* ascending, with the widest stores available */
-	AV_BULK_STRING,	 /* the processor's string instruction; both ends at the same offset in a
-			    line */
+	AV_BULK_STRING,	 /* the string instruction; both ends at the same offset in a line */
 	AV_BULK_STREAM,	 /* past the caches */
 	AV_BULK_N,
 };

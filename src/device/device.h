@@ -31,8 +31,7 @@ struct av_model {
 	uint32_t vendor, part, revision; /* vendor_id, vendor_part_id, hw_ver */
 	uint16_t bus_vendor;		 /* in the bus' name space */
 	bool gids_paired; /* the GID table has mlx5's pairs of rows: av_gid_table() */
-	bool names_host;  /* the node description begins with the host's name, not
-			     with the library's */
+	bool names_host;  /* the node description begins with the host's name, not ours */
 };
 
 /* The model of each device that ANYVERBS_DEVICES names by a NAME, not by a PROFILE. */
@@ -41,9 +40,7 @@ extern const struct av_model av_model_own;
 /* Return: the model of that profile, or NULL. Context: any thread; a pure function */
 const struct av_model *av_model_find(struct av_word profile);
 
-/*
- * The list of devices is the process's own, and constant once read; ports are not (device/port.h).
- */
+/* The devices are the process's own, and constant once read; not so ports (device/port.h). */
 
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff
@@ -89,9 +86,7 @@ struct av_device {
  */
 struct av_device *const *av_devices(unsigned int *count);
 
-/*
- * The device for which the library handed out @dev (any pointer), else NULL. Any thread; lock-free.
- */
+/* The device that the library handed out as @dev (any pointer), else NULL. Any thread; no lock. */
 struct av_device *av_device_of(const struct ibv_device *dev);
 
 /* The device with that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
@@ -143,9 +138,8 @@ uint32_t av_instance_number_of(const struct ibv_device *ibv);
 
 /*
  * Make a new instance: a context of this process on device @name has failed, as failure number
- * @failure of av_dir_failures(). Does nothing if the current instance is newer than that failure,
- * if no device has that name, or without memory.
- * Context: the watcher's thread only; the directory is joined
+ * @failure. Does nothing if the current instance is newer, if no device has that name, or without
+ * memory. Context: the watcher's thread only; the directory is joined
  */
 void av_instance_renew(const char *name, uint32_t failure);
 

@@ -13,7 +13,8 @@
  * (IBV_EVENT_PORT_ACTIVE) when an interface reaches as far as before (enum av_link). An interface
  * that is up but has lost its addresses does not take the port down.
  *
- * @netns: the network namespace of this thread. "Joined": the directory is joined.
+ * @netns: the network namespace of this thread. "Joined": the directory is joined. What
+ * queries the host makes system calls and keeps errno; any thread, joined or not.
  */
 #ifndef AV_DEVICE_PORT_H
 #define AV_DEVICE_PORT_H
@@ -116,18 +117,14 @@ struct av_host_gids {
 
 /*
  * Make the table for the addresses that this thread's network namespace has now: 127.0.0.1, if the
- * kernel does not list them. Without memory, @host->count is 0.
- * Context: any thread; allocates; makes system calls; keeps errno
+ * kernel does not list them. Allocates; without memory, @host->count is 0.
  */
 void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form);
 
-/*
- * Is that interface administratively up? False also if the query fails.
- * Context: any thread; makes system calls, needs a free descriptor; keeps errno
- */
+/* Is that interface administratively up? False also if the query fails, as without a descriptor. */
 bool av_gid_interface_up(uint32_t ifindex);
 
-/* The interface's hardware address; zeros: unknown, or there is none. Context: as above */
+/* The interface's hardware address; zeros: unknown, or there is none. */
 void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
 
 /*
@@ -141,7 +138,6 @@ bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const st
 /*
  * The largest MTU that all interfaces of a GID table carry, so that packets pass whichever row a
  * program uses. Interfaces whose MTU cannot be queried do not count.
- * Context: any thread; makes system calls; keeps errno
  */
 enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count);
 
@@ -161,18 +157,16 @@ AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 /*
  * Copy the GID table of the device's port in this thread's network namespace; see av_gid_there().
  * Ethernet: rows in the order of av_gid_table(), unless the host has changed since. InfiniBand: row
- * 0 is fe80:: plus the GUID. Not for the data path: makes a few system calls while this process has
- * the device open and the host has not changed, else calls getifaddrs().
- * Context: joined or not; no lock of the data path held, since it may raise events (the connection
- * manager holds its own lock); keeps errno
+ * 0 is fe80:: plus the GUID. Not for the data path, nor with a lock of it: makes a few system calls
+ * while this process has the device open and the host has not changed, else calls getifaddrs(); may
+ * raise events (the connection manager holds its own lock). Joined or not; keeps errno.
  * Return: number of rows up to the last in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
 /*
  * Attributes for ibv_query_port(): @dev->port, with the state that the directory has while the
- * device is open somewhere, and on Ethernet the MTU of the interfaces.
- * Context: any thread, joined or not; makes system calls; keeps errno
+ * device is open somewhere, and on Ethernet the MTU of the interfaces. It queries the host.
  */
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 

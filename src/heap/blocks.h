@@ -15,10 +15,7 @@
 
 /* === blocks ====================================================================== */
 
-/*
- * The list of blocks, in the order of their addresses. These functions handle addresses only, and
- * map nothing. Context: the caller holds the lock.
- */
+/* The list of blocks, by address. These functions handle addresses only, with the lock held. */
 
 #define AV_BLOCKS 32768u /* at most; a process may have 65530 mappings */
 
@@ -182,10 +179,9 @@ bool av_block_drop_spares(void);
 void av_block_copy(void *to, const void *from, size_t bytes);
 
 /*
- * Announce that a range is about to be unmapped, or mapped over.
- * Return: true: there are blocks in the range. They are not handed out until the caller has called
- * av_block_left() with the outcome. false: do not call it: there are no blocks, or an outer caller
- * has announced them.
+ * Announce that a range is about to be unmapped, or mapped over. Return: false: there are no blocks
+ * in it, or an outer caller has announced them. true: they are not handed out until the caller has
+ * called av_block_left() with the outcome.
  */
 AV_MUST_USE bool av_block_leave(const void *p, size_t bytes);
 

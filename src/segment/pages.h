@@ -259,16 +259,13 @@ struct av_shared_heap {
 		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins), bool keep);
 };
 
-/*
- * Called in the program's thread, with any locks held, before it unmaps blocks or maps over them.
- */
+/* Called before the program unmaps blocks or maps over them; in its thread, any locks held. */
 typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 
 /*
  * Begin the heap; in a child of fork(), with a file of its own. The preloaded library defines this.
- * No block exists before. From now on the library calls @leaving.
+ * No block exists before; from now on it calls @leaving. NULL: there can be no shared heap.
  * Context: the fork handlers are in place, and no fork() is in progress.
- * Return: NULL: this process can have no shared heap
  */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
 anyverbs_shared_heap(av_shared_heap_leaving *leaving);
@@ -305,9 +302,7 @@ void *av_map_private(void *wanted, uint64_t bytes, bool huge);
  */
 AV_MUST_USE int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin);
 
-/*
- * Map a peer's segment. Waits AV_PEER_TIMEOUT_NS at most. Return: false: impossible, or unfinished
- */
+/* Map a peer's segment, once its process has made it. Waits AV_PEER_TIMEOUT_NS at most. */
 AV_MUST_USE bool av_seg_map_peer(struct av_seg *seg);
 
 /* Name of the socket at which the owner passes its memory. Return: false: the path is too long */
@@ -330,9 +325,8 @@ void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
 
 /*
  * Visit read-only views of the segments of all contexts of a device whose processes live: only
- * functions that read a segment work on them. The process need not have joined the directory.
- * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
- * AV_PEER_TIMEOUT_NS at most.
+ * functions that read a segment work on them. The process need not have joined. Context: any
+ * thread; the caller holds no lock. Opens files; waits AV_PEER_TIMEOUT_NS for each context at most.
  */
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg);

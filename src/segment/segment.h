@@ -116,8 +116,7 @@ struct av_seg_head {
 	int32_t pid;		 /* the owner's PID in its own namespace */
 	uint64_t pidns;		 /* inode number of that PID namespace */
 	_Atomic uint32_t closed; /* the owner has closed the context */
-	_Atomic uint32_t fatal; /* number of the device's failure (transport/transport.h); 0: it has
-				   not failed */
+	_Atomic uint32_t fatal;	 /* number of the device's failure; 0: none */
 
 	char process[16];  /* name of the owner's program */
 	char device[64];   /* name of the opened device */
@@ -330,9 +329,8 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
  * Calls between processes. av_seg_call() has the function set by av_seg_call_by() run in a
  * segment's process: in the watcher thread, with its own segment. The function must not block.
  * Several calls may become one. av_seg_call() makes system calls and never waits.
- *
- * av_seg_end_calls() ends calls to an own segment that is about to be closed. From then on its
- * socket passes its memory to no new peer.
+ * av_seg_end_calls() ends calls to an own segment that is about to be closed; its socket then
+ * passes its memory to no new peer.
  */
 void av_seg_call_by(void (*called)(struct av_seg *seg));
 void av_seg_call(struct av_seg *seg);
@@ -476,10 +474,7 @@ AV_SLAB_OBJECT(av_cq_at, av_cq_shared, AV_SLAB_CQ, number, AV_CQ_BYTES, AV_OBJ_C
 AV_SLAB_OBJECT(av_rq_at, av_rq_shared, AV_SLAB_RQ, number, AV_RQ_BYTES, AV_RQ_CHUNK)
 AV_SLAB_OBJECT(av_qp_at, av_qp_shared, AV_SLAB_QP, number, AV_QP_BYTES, AV_OBJ_CHUNK)
 
-/*
- * Wake the owner's timer thread: a request waits, or an event is moderated.
- * Context: any process. Makes a system call; never waits.
- */
+/* Wake the owner's timer thread for what waits. Any process; makes a system call, never waits. */
 void av_seg_wake_timer(struct av_seg *seg);
 
 /* === doorbell ==================================================================== */
