@@ -336,8 +336,8 @@ void av_allocated_end(struct av_allocated *memory, bool inherited)
 {
 	if (!memory->map)
 		return;
-	munmap(memory->map, memory->bytes); /* the real munmap(): the program knows this mapping, so
-					       its registration cache must notice */
+	/* The real munmap(): the program knows the mapping, its registration cache must notice. */
+	munmap(memory->map, memory->bytes);
 	memory->map = NULL;
 	if (memory->pages_owner && !inherited)
 		release_allocated_pages(memory);

@@ -173,9 +173,9 @@ static void resume_accesses(void)
  * Quiesce the heap: from now on, nobody accesses it behind any key of any own context. New
  * accesses, to all memory of the process, get AV_CHECK_BUSY and retry. All contexts count, since
  * regions may overlap. One mover at a time; others wait. Waits for the process's own copies from
- * and to the heap, and AV_STOPPED_NS at most for those of peers. Each access sets a pin, a full
- * barrier, before it reads the segment's flag. The mover sets the flag, then reads the pins. One of
- * them sees the other.
+ * and to the heap, and AV_STOPPED_NS at most for those of peers.
+ * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
+ * flag, then reads the pins. One of them sees the other.
  * Return: false: not begun, since a peer seems to be stopped; else resume_accesses() follows
  */
 static bool quiesce_heap(const struct av_shared_heap *heap)

@@ -38,8 +38,7 @@ extern _Thread_local uint32_t av_pin_place AV_TLS_FAST;
 struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word);
 
 /*
- * Pin @key of @seg. A full barrier: no later read is performed before it. Any thread; does not
- * wait.
+ * Pin @key of @seg: a full barrier, no later read is performed before it. Any thread; never waits.
  * Return: the word, for av_pin_end(); NULL: all AV_PINS words are taken. Then the caller ends its
  * own pins and retries later: another thread may wait for those pins.
  */
@@ -51,8 +50,7 @@ void av_pin_end(struct av_pin *pin);
 /*
  * Wait until nobody uses @key of @seg, which the caller has withdrawn, or has made all users back
  * off from. The wait for this process's own copies, in an own segment, has no limit. That for
- * others ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt word may name an idle
- * process.
+ * others ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, a word may be corrupt.
  * Context: may wait as long as a copy takes; no lock and no pin held.
  * Return: false: a process still uses the key
  */
@@ -70,10 +68,9 @@ AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, con
 				  uint64_t *until);
 
 /*
- * The key table of a context: what each lkey and rkey stands for. It is in the segment, so that a
- * peer checks an rkey without its owner. A key is index << 8 | tag. Each reuse of an index changes
- * its tag, and freed indices are reused as late as possible, so that a stale key is refused. 0,
- * 0xffffffff and 0xdeadbeef are never keys.
+ * The key table of a context, in its segment: what each lkey and rkey stands for. So a peer checks
+ * an rkey without its owner. A key is index << 8 | tag. Each reuse of an index changes its tag, and
+ * freed indices are reused late: stale keys are refused. 0, 0xffffffff and 0xdeadbeef are no keys.
  */
 
 /* An RDMA WRITE's payload is atomic commands: transport/execution.h. Plain verbs refuse this. */
@@ -85,15 +82,11 @@ enum av_key_kind {
 	AV_KEY_ODP,	 /* as AV_KEY_REGION, but ODP */
 	AV_KEY_DEVICE,	 /* device memory; @addr: offset in a segment */
 	AV_KEY_NULL,	 /* no memory: reads return zeros, writes are discarded; local use only */
-	AV_KEY_DM_BLOCK, /* a block of device memory, for import by its handle; not usable as a key;
-			    @addr as above */
-	AV_KEY_PAGES,	 /* pages that the library allocated; @addr: offset in the segment of the
-			    context in @intact */
-	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, but only for the program's own loads and stores; not
-			    usable as a key */
-	AV_KEY_UMR,    /* parts of other keys: memory/translate.h; @addr: offset of the list in the
-			  segment */
-	AV_KEY_WINDOW, /* a window onto a region, for remote use; @addr, @under: the region's */
+	AV_KEY_DM_BLOCK, /* device memory, for import by handle; no usable key; @addr as above */
+	AV_KEY_PAGES,	 /* pages that the library allocated; @addr: offset in @intact's segment */
+	AV_KEY_MAPPED,	 /* the same for the program's own loads and stores only; no usable key */
+	AV_KEY_UMR,	 /* parts of other keys: memory/translate.h; @addr: offset of the list */
+	AV_KEY_WINDOW,	 /* a window onto a region, for remote use; @addr, @under: the region's */
 };
 
 struct av_key;
@@ -133,8 +126,7 @@ const struct av_kind *av_kind_of(uint8_t kind);
 
 /*
  * Fields but @key, @lock, @windows, @imported, @intact and @held change only while @key is 0 and
- * its pins are drained. A user that has pinned a key and then finds it here may read them until it
- * unpins.
+ * its pins are drained. Whoever has pinned a key and finds it here may read them until it unpins.
  */
 struct av_key {
 	_Atomic uint32_t key;  /* 0: no key, a withdrawn key, or an unbound window */
@@ -147,12 +139,10 @@ struct av_key {
 	uint8_t tag;	       /* last tag used; the owner's */
 	union {
 		uint8_t window_type; /* enum ibv_mw_type */
-		uint8_t in_origin;   /* device memory: the bytes are in the segment of the context
-					that exported it */
-		uint8_t imported;    /* block of device memory: a process has imported it at least
-					once; under @lock */
-		uint8_t share; /* pages: AV_SHARED and the rights, memory/region.h; plain memory:
-				  AV_KEY_PRIVATE, AV_KEY_HUGETLB, AV_KEY_EARLY */
+		uint8_t in_origin;   /* device memory: it is in the exporting context's segment */
+		uint8_t imported; /* device memory block: was imported at least once; under @lock */
+		uint8_t share;	  /* pages: AV_SHARED and the rights, memory/region.h; plain memory:
+				     AV_KEY_PRIVATE, AV_KEY_HUGETLB, AV_KEY_EARLY */
 	};
 	union {
 		uint32_t qpn;  /* bound type 2 window: its queue pair, the only user; else 0 */
@@ -185,8 +175,7 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 void av_key_describe(const struct av_key *k, struct av_key *what);
 
 /*
- * Publish a key with all fields of @what but key and tag. A window permits nothing until it is
- * bound.
+ * Publish a key with all of @what but key and tag. A window permits nothing until it is bound.
  * @limit: most entries in use at a time. Any thread of the owner.
  * Return: the key; or 0 and errno ENOMEM
  */
@@ -243,8 +232,7 @@ bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 
 /*
  * A peer uses the withdrawn @key: revoke its system calls, and defer the frees. Context: as
- * av_key_destroy(). Return: false: impossible for this kind of key, or a call is not revoked;
- * nothing has changed
+ * av_key_destroy(). Return: false: impossible for this kind, or a call goes on: nothing has changed
  */
 AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
 
@@ -325,11 +313,10 @@ AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 /*
  * Execute a bind.
  * Context: any process, with the requester's right @exec; no pin held. Waits for a change of the
- * region, both keys' locks and accesses through the old binding: AV_PEER_TIMEOUT_NS at most each if
- * they are a peer's.
- * Return: AV_CHECK_NONE; or the check that forbids the bind, and nothing has changed:
- * AV_CHECK_OBJECT_BUSY also if the window's lock or an access was not released,
- * AV_CHECK_BIND_REGION also if the region's change did not end
+ * region, both keys' locks and old accesses: for a peer's, AV_PEER_TIMEOUT_NS at most each.
+ * Return: AV_CHECK_NONE; or nothing has changed: the check that forbids the bind; also
+ * AV_CHECK_OBJECT_BUSY if the window's lock was not released or an access did not end,
+ * AV_CHECK_BIND_REGION if the region's change did not end
  */
 AV_MUST_USE enum av_check av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
@@ -353,8 +340,7 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
 /*
  * Pages that were unmapped under a region that is not ODP: docs/ODP.md. A moment is a value of the
- * context's odp_seq, which is odd while the listener records. Lock-free; any thread of any process
- * may read.
+ * context's odp_seq, odd while the listener records. Lock-free; any thread of any process may read.
  */
 
 /* Later than every unmapping. */
@@ -434,8 +420,7 @@ void av_file_region_begin(void);
 /*
  * Register a range on files, whose pages are present. Return: the key's field @heap, to be ended by
  * av_file_region_end(); 0: not all of it is shared file memory, or memory is short.
- * Context: any thread of the owner; no lock or pin held; uses the heap, a mutex, a few system
- * calls; keeps errno.
+ * Any thread of the owner; no lock or pin held; uses heap, mutex and system calls; keeps errno.
  */
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length);
 
@@ -481,8 +466,8 @@ static inline bool av_page_run_of(uint64_t addr, uint64_t len, struct av_page_ru
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
 /*
- * Allocate zeroed, backed bytes. @bytes: a power of two if below a page, so that no node straddles
- * pages. Return: offset; 0: no room
+ * Allocate zeroed, backed bytes. @bytes: a power of two if below a page: nodes straddle no pages.
+ * Return: offset; 0: no room
  */
 AV_MUST_USE uint64_t av_node_take(struct av_seg *seg, uint64_t bytes);
 

@@ -136,8 +136,8 @@ struct klm_pins {
 };
 
 /*
- * The next pieces of a span, none behind a UMR key. Their pins are borrowed: from @pins, or from a
- * span that is itself not behind a UMR key.
+ * The next pieces of a span, none behind a UMR key. Their pins are @pins, or those of a span that
+ * is itself not behind a UMR key.
  */
 struct run {
 	uint32_t count;

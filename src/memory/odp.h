@@ -85,9 +85,8 @@ AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bo
 /*
  * ODP statistics, as mlx5 shows them below /sys/class/infiniband_verbs/uverbsN/ (standard) and
  * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes. The counters are in the
- * directory, one block per device (struct av_seg.odp); both gauges are per context (struct
- * av_seg.odp_gauge). A reader adds up the living contexts, and the pages in use of implicit
- * regions.
+ * directory, one block per device (struct av_seg.odp); the gauges are per context
+ * (av_seg.odp_gauge). A reader adds up living contexts, and the pages in use of implicit regions.
  */
 
 enum av_odp_counter {
@@ -185,9 +184,8 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 
 /*
  * The access is over. @ok: all bytes were moved; else this memory failed. A miss is a page fault
- * event: with @ok the pages become valid, unless they were invalidated meanwhile. A hit that failed
- * is an event that could not be resolved: the kernel does not report every invalidation
- * (docs/ODP.md).
+ * event: with @ok the pages become valid, unless they were invalidated meanwhile. A failed hit is
+ * one that could not be resolved: some invalidations go unreported (docs/ODP.md).
  */
 void av_odp_end(const struct av_odp_access *access, bool ok);
 
@@ -197,8 +195,7 @@ void av_odp_end(const struct av_odp_access *access, bool ok);
  * Note in the pending record why EFAULT will be returned: the first page of own memory that is not
  * mapped, lacks the right, or is not accessible, and what /proc/self/maps says of it. For records
  * only. Return: false: no such page is found, and nothing is noted
- * Context: no lock held; reads the list of mappings, and may populate pages. No heap; changes
- * errno.
+ * Context: no lock held; reads the mappings, may populate pages. No heap; changes errno.
  */
 AV_COLD bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable);
 
@@ -254,8 +251,7 @@ void av_odp_settle_to_read(const struct av_seg *seg);
 /*
  * Wait until the listener has recorded every unmapping that has taken effect: the kernel frees
  * addresses before it reports them. Then a new report concerns what is mapped now.
- * Context: any thread of the owner but the listener; a system call and bounded waiting; keeps
- * errno.
+ * Context: any thread of the owner but the listener; a system call, bounded waiting; keeps errno.
  */
 void av_odp_barrier(void);
 

@@ -86,11 +86,9 @@ struct av_region_request {
  * Prepare memory of this process for registration in the own context @seg. @what: out, all fields
  * of the key but pd. The caller ends its @heap with the region: av_heap_region_end(). Unless the
  * region is ODP, this populates its pages as pinning would (writable if the flags let anybody
- * write), but does not lock them, and from now on the listener records their unmapping
- * (av_still_mapped()).
+ * write), without locking; from now on the listener records their unmapping (av_still_mapped()).
  * Return: 0; EINVAL: flags, wrap-around, or @addr and @iova at different offsets in a page;
- * EOVERFLOW: wrap-around of an ODP region; EOPNOTSUPP: flags; EFAULT: unmapped, or not writable;
- * ENOMEM
+ * EOVERFLOW: an ODP region wraps around; EOPNOTSUPP: flags; EFAULT: unmapped or read-only; ENOMEM
  */
 AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_request *req,
 				  struct av_key *what);
@@ -109,9 +107,8 @@ AV_MUST_USE int av_region_check_rights(const struct av_seg *seg, uint32_t access
 /*
  * Memory that the library allocates for a region: IBV_EXP_ACCESS_ALLOCATE_MR, and shared regions.
  * Pages of the context's segment (segment/pages.h), mapped a second time for the program; private
- * memory if the program requests small anonymous pages, or if there are no others. Every process
- * with a region on a shared region's pages is a user (registry/tables.h): they stay until the last
- * user ends its region.
+ * memory if the program requests small anonymous pages, or if there are no others. A shared
+ * region's pages stay until the last process with a region on them (registry/tables.h) ends it.
  */
 
 /* Rights of the user's other processes to a shared region, as in a file's mode. */
@@ -183,9 +180,9 @@ static inline uint32_t av_shared_handle(const struct av_seg *seg, uint32_t key)
 /* === heap region ================================================================= */
 
 /*
- * Regions on the shared heap (segment/pages.h). Peers reach them by plain loads and stores, until
- * the owner makes its pages private. Registration moves no pages. docs/SHARED_HEAP.md says what
- * hides the difference from the program.
+ * Regions on the shared heap (segment/pages.h). Peers reach them by loads and stores, until the
+ * owner makes its pages private. Registration moves no pages. docs/SHARED_HEAP.md says what hides
+ * the difference from the program.
  */
 
 /*
@@ -210,16 +207,14 @@ void av_heap_region_end(struct av_seg *seg, uint32_t heap);
 
 /*
  * The program requests what only private memory can have (MADV_DONTFORK, protection keys, ...):
- * make the heap's blocks in the range private. They stay shared if pages may not move, or a peer
- * seems to be stopped.
+ * make the heap's blocks there private, unless pages may not move, or a peer seems to be stopped.
  * Context: any thread, which may hold locks of an allocator; no cancellation point; keeps errno.
  */
 void av_heap_leave(uint64_t addr, uint64_t bytes);
 
 /*
  * pkey_mprotect(2); mprotect(2) if @key is -1. Waits while a block becomes private, since that
- * restores the block's rights. For PROT_EXEC or a key, makes the blocks private first. Context: as
- * av_heap_leave().
+ * restores its rights. For PROT_EXEC or a key, makes the blocks private first. As av_heap_leave().
  */
 int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key);
 
@@ -236,8 +231,7 @@ void av_mm_quiesce_remove(struct av_seg *seg);
 /*
  * May pages of the process move? Not with an io_uring, AIO, AF_XDP or another adapter: it may write
  * to pages that it has pinned, although the mapping leads elsewhere by then. Not if memory is
- * locked: it would not stay locked. Reads /proc/self/status and maps; uses the heap. The caller may
- * hold locks.
+ * locked: it would not stay so. Uses /proc/self and the heap. The caller may hold locks.
  */
 AV_MUST_USE bool av_mm_quiesce_allowed(void);
 
@@ -247,9 +241,8 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
  * Keeping registered memory out of children of fork(), with ANYVERBS_FORK=dontfork, as libibverbs
  * does (MADV_DONTFORK, ibv_fork_init(3)) where pages are pinned. This device pins none: the mode is
  * for testing programs for hosts that need it. A page is guarded while a region covers it. After
- * ibv_fork_init() alone, children get a copy of registered memory, but each range is checked with
- * the kernel, so that ibv_rereg_mr() refuses what libibverbs would refuse. Thread-safe; blocks on a
- * mutex and in the kernel.
+ * ibv_fork_init() alone, children get a copy of registered memory, but the kernel checks each
+ * range, so that ibv_rereg_mr() refuses what libibverbs would. Blocks on a mutex and in the kernel.
  */
 
 /* The program has called ibv_fork_init(). RDMAV_FORK_SAFE and IBV_FORK_SAFE do the same. */
@@ -257,8 +250,7 @@ void av_fork_asked(void);
 
 /*
  * One more region covers a range: guard every page that it touches. Return: 0, also if nothing is
- * guarded in this process; ENOMEM, also for a hole in the range, or errno of the system call:
- * nothing has changed
+ * guarded here; or nothing has changed: ENOMEM, also for a hole, or errno of the system call
  */
 AV_MUST_USE int av_fork_guard(uint64_t addr, uint64_t length);
 
@@ -268,9 +260,8 @@ AV_MUST_USE int av_fork_unguard(uint64_t addr, uint64_t length);
 /* === mr explain ================================================================== */
 
 /*
- * Explanations of what a check found, written to the thread's pending record (observe/check.h) with
- * the numbers compared. The key may have changed since. Any context, with or without locks and
- * pins.
+ * Explanations of what a check found, in the thread's pending record (observe/check.h) with the
+ * numbers compared. The key may have changed since. Any context, with any locks and pins.
  */
 
 /*

@@ -37,8 +37,7 @@ struct av_odp_message;
 /* A run of bytes, accessible until av_pin_end() of its pin. */
 struct av_span {
 	void *local;   /* address in this process; NULL: the bytes are in the other process only */
-	uint64_t addr; /* virtual address in the owner's process; of a UMR span: in the key's
-			  address space */
+	uint64_t addr; /* virtual address in the owner's process; of a UMR span: in the key's */
 	uint64_t length;
 	bool odp;	      /* ODP: an access may be a page fault event */
 	bool null;	      /* no bytes: reads return zeros, writes are discarded */
@@ -75,8 +74,7 @@ AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem
 					 struct av_span *span, struct av_pin *pin);
 
 /*
- * Translate one keyed range of @seg, own or a peer's. Behind a UMR key, check all pieces, unless
- * the access is a FLUSH.
+ * Translate one keyed range of @seg, own or a peer's. Checks a UMR key's pieces, unless to FLUSH.
  * @span: out; on AV_CHECK_NONE it pins the key until av_pin_end(). Deregistration waits for the
  * pin, so hold it for one transfer only. Else nothing is held.
  * Context: any thread; touches none of the program's memory. Does not wait for a key that is being
@@ -179,8 +177,7 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
  * The bytes of an RDMA WRITE become visible in ascending order with the last word last, and aligned
  * 8-byte words are never torn. av_copy() keeps all of that up to 16 KiB; beyond, all but the
  * ascending order. The kernel's calls keep less, and only for the pieces that xfer.c gives them:
- * words are whole, the last word comes last, and pages are in order, but not the words within a
- * page.
+ * words are whole, the last comes last, and pages, but not the words within, are in order.
  */
 
 /* The outcome of a request, or of a copy of its bytes. transport/rules.h says what each means. */
@@ -196,8 +193,7 @@ enum av_fault {
 	/* Found at the responder. */
 	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
 	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
-	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics or other requests that take a
-				      responder's resource */
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no requests that take a responder's resource */
 	AV_FAULT_REM_MISALIGNED,   /* an atomic's operand is not one aligned word */
 	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload is no list of commands */
 	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
@@ -207,8 +203,7 @@ enum av_fault {
 	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
 	/* Internal: the program never sees them. */
-	AV_FAULT_BUSY,	   /* a key is withdrawn or being changed: unpin all keys, then execute the
-			      request again */
+	AV_FAULT_BUSY,	   /* a key is withdrawn or changing: unpin all keys, then execute again */
 	AV_FAULT_TUNNELED, /* the payload is commands, not data: tunneled atomics */
 	AV_FAULT_SRC,	   /* a copy's source is not accessible: av_fault_at() */
 	AV_FAULT_DST,	   /* a copy's destination is not accessible, or not writable */
@@ -280,15 +275,14 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
 }
 
 /*
- * Execute one atomic operation, atomic among all processes of the device and all operand sizes
- * (IBV_ATOMIC_HCA).
+ * Execute one atomic operation: atomic among all processes and operand sizes (IBV_ATOMIC_HCA).
  * @span: atomic->bytes bytes, aligned to that number: the caller has checked both, but behind a UMR
  * key this function checks the alignment
  * @old: out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
  * Context: as av_xfer_copy(); takes the operand's lock in the directory.
- * Return: AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: it is not writable;
- * AV_FAULT_BUSY: also if the lock was not released in time; AV_FAULT_REM_MISALIGNED: behind a UMR
- * key; others as av_xfer_copy()
+ * Return: AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: not writable; AV_FAULT_BUSY:
+ * also if the lock was not released in time; AV_FAULT_REM_MISALIGNED: behind a UMR key;
+ * others as av_xfer_copy()
  */
 AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					 struct av_operand *old, uint64_t now_ns);

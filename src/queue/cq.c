@@ -347,10 +347,7 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
-/*
- * Move the entries to another ring. Context: both locks are held. Return: the old ring's
- * offset; or 0, and why is noted
- */
+/* Move the entries to another ring; both locks are held. Return: the old offset; 0: noted why */
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
 {
@@ -456,9 +453,8 @@ static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, in
 	av_barrier_behind_rmw(); /* before it is asked which producer ring is used */
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it a turn of the ring ago.
-	 * Not the next one, which a waiting poller reads all the time. Its second line only if
-	 * needed. For the last two entries this reaches past the ring: harmless, cheaper than a
-	 * check.
+	 * Not the next one, which a waiting poller reads all the time. Its second line if needed.
+	 * For the last two entries this reaches past the ring: harmless, cheaper than a check.
 	 */
 	av_prefetch_write(to + 2);
 	if (to->data_len > sizeof(uint64_t))

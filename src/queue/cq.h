@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Completion queues: the entry, the CQ in its owner's segment, and the functions that append
- * entries, take them, and send events to the completion channel, or to threads that wait on the CQ
- * (AS notify).
+ * entries, take them, and send events: to the completion channel, or to waiters (AS notify).
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -97,8 +96,7 @@ enum av_cq_notify {
  */
 struct av_coop_copy {
 	struct av_lock sender; /* held by the sender of the open message; others only try it */
-	struct av_lock chunk;  /* held while a poller copies a chunk; its holder sees an open @job
-				  unchanged */
+	struct av_lock chunk; /* held while a poller copies a chunk; an open @job stays unchanged */
 	_Atomic uint32_t left; /* unclaimed chunks: bits 0-15 the first, 16-31 one past the last */
 	_Atomic uint32_t failed; /* a poller failed to copy its chunk */
 	struct av_coop_job {
@@ -128,8 +126,7 @@ struct av_cq_producer {
 	/* What appenders have counted here: av_cq_counted(). A new CQ at this index keeps them. */
 	struct av_cq_counters counters;
 	uint32_t peak;	/* high-water mark: the most entries seen in the CQ */
-	uint32_t level; /* with at least this many entries, the appender reads @head:
-			   look_for_room() */
+	uint32_t level; /* from this many entries on, the appender reads @head: look_for_room() */
 };
 
 /* The part in the owner's segment. */
@@ -157,9 +154,8 @@ struct av_cq_shared {
 	_Atomic uint32_t empty_polls; /* consecutive polls that found nothing */
 	_Atomic uint32_t yield_after; /* empty polls before a poll yields: transport/progress.c */
 	/*
-	 * Hints for a poll that finds nothing (transport/transport.h): index of a queue pair, or 0.
-	 * @waiting: its sends complete here, it waits for its peer. @owed: it receives here, and
-	 * its peer waits.
+	 * Hints for a poll that finds nothing (transport/transport.h): a queue pair's index, or 0.
+	 * @waiting: sends complete here, it awaits its peer. @owed: receives here, its peer waits.
 	 */
 	_Atomic uint32_t waiting, owed;
 	/* Only the owner uses these, under poll_lock: "abandoned producer rings" below. */
@@ -260,13 +256,12 @@ struct av_cq_bell {
 /*
  * Append an entry. Raises the asynchronous event IBV_EVENT_CQ_ERR at the first overrun.
  * @cqe: all fields but @there and @stamp_ns; @data up to @data_len
- * @later: out: the event for av_cq_ring(), if the CQ is armed for such an entry. NULL: sends it
- * here
+ * @later: out: the event for av_cq_ring(), if the CQ is armed for such an entry. NULL: send it here
  * Context, also of all below that do not say otherwise: any thread of any process; the caller holds
  * no lock of rank AV_RANK_POLL or higher. Waits for the lock of a peer's CQ for AV_PEER_TIMEOUT_NS
  * at most. May make a system call to send an event.
- * Return: 0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on; or there is no
- * such CQ; or the lock timed out
+ * Return: 0; AV_CQ_DROPPED; -ENOSPC: the CQ was full, and is broken from now on; or there is no CQ;
+ * or the lock timed out
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later);
@@ -278,8 +273,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell);
 
 /*
- * An entry found no room and is lost: mark the CQ as broken; the first time, raise
- * IBV_EVENT_CQ_ERR.
+ * An entry found no room and is lost: mark the CQ broken; raise IBV_EVENT_CQ_ERR the first time.
  * Return: 0: the CQ is broken, or its lock timed out; AV_CQ_DROPPED: the CQ ignores overruns
  */
 int av_cq_overrun(struct av_seg *seg, uint32_t index);
@@ -290,10 +284,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index);
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
-/*
- * From now on, events of an own CQ for AS notify wake the threads in av_cq_wait(). Return: true:
- * this was the first call
- */
+/* Events of an own CQ for AS notify wake av_cq_wait() from now on. Return: true: the first call */
 bool av_cq_notify_waits(struct av_seg *seg, uint32_t index);
 
 /*

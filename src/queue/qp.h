@@ -63,14 +63,12 @@ struct av_sq_wqe {
 			union {
 				uint64_t swap;
 				struct {
-					uint32_t region; /* binding a window: lkey of its region; 0:
-							    none */
+					uint32_t region; /* bind: lkey of the region; 0: none */
 					uint32_t access; /* and its access rights */
 				};
 				struct {
 					uint32_t placement;   /* FLUSH: the kinds of placement */
-					uint32_t selectivity; /* FLUSH: the range, or all that the
-								 key names */
+					uint32_t selectivity; /* FLUSH: range, or the whole key */
 				};
 			};
 		};
@@ -88,8 +86,7 @@ struct av_sq_wqe {
 	uint32_t opcode; /* enum ibv_wr_opcode, or AV_WR_... */
 	uint32_t flags;	 /* enum ibv_send_flags */
 	uint32_t imm;	 /* network order, or the rkey to invalidate */
-	uint32_t count;	 /* number of elements; with inline data 0; of a UMR key, elements of its
-			    list */
+	uint32_t count;	 /* number of elements, or of a UMR key's list; 0 with inline data */
 	union {
 		struct {
 			uint32_t rkey;
@@ -165,9 +162,8 @@ struct av_qp_shared {
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
-	uint32_t receiving_srqn; /* XRC: number of the queue with request @receiving */
-	uint32_t receiving; /* place + 1 of the receive request that is taken and not completed; 0:
-			       none */
+	uint32_t receiving_srqn;    /* XRC: number of the queue with request @receiving */
+	uint32_t receiving;	    /* place + 1 of the request that is being received; 0: none */
 	uint32_t established;	    /* COMM_EST has been raised */
 	uint32_t msn;		    /* messages completed; the low 24 bits are the MSN */
 	_Atomic uint32_t flush_due; /* transport/progress.c; set without the right */
@@ -236,8 +232,7 @@ void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
 AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
 
 /*
- * End a queue pair in state RESET. A peer that has found it before takes a right, and sees number
- * 0.
+ * End a queue pair in state RESET. A peer that has found it takes a right, and sees number 0.
  * Context: the owner; no execution right held. Waits for both rights.
  */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
@@ -304,10 +299,9 @@ AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 			   const struct av_atomic *operands);
 
 /*
- * Complete @wqe, the request at the head: append its completion, unless it is not signalled and has
- * succeeded, and advance the head.
- * Context: the caller holds @exec; otherwise as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as
- * there
+ * Append the completion of @wqe, the request at the head, unless it is unsignalled and has
+ * succeeded; then advance the head.
+ * Context: @exec is held; otherwise as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as there
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);
@@ -345,11 +339,9 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 /* === objects ===================================================================== */
 
 /*
- * Reports on a device, its processes, and their objects, for any process, also one that has not
- * joined the directory. @visit is called once for each object; one that changes meanwhile may be
- * missing, or half changed.
- * Context: any thread; no lock held. Opens files; waits AV_PEER_TIMEOUT_NS at most for each
- * context.
+ * Reports on a device, its processes, and their objects, for any process, in the directory or not.
+ * @visit is called once for each object; one that changes may be missing, or half changed.
+ * Context: any thread; no lock held. Opens files; waits AV_PEER_TIMEOUT_NS at most per context.
  */
 
 struct av_qp_info {

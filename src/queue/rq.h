@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of rings. Receive queues, of one queue pair or shared (SRQ): posting and taking requests,
- * the limit event of a shared queue, and the bounce buffers that hold a message's bytes until the
- * receiver polls.
+ * Receive queues, of one queue pair or shared (SRQ): their memory, posting and taking requests, the
+ * limit event, and the bounce buffers that hold a message's bytes until the receiver polls.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -32,9 +31,8 @@ static inline uint32_t av_ring_entries(uint32_t capacity)
 
 /*
  * Zeroed memory for a ring in an own segment. @policy: NULL: any pages. A ring smaller than a huge
- * page shares small pages with others; if huge pages are demanded, or tried first (ALL), it takes
- * one of its own.
- * Return: offset, to be given to av_seg_free(), or 0 and errno ENOMEM
+ * page shares small pages, unless huge pages are demanded, or tried first (ALL): then it takes one.
+ * Return: offset, for av_seg_free(); or 0 and errno ENOMEM
  */
 uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_policy *policy);
 
@@ -59,8 +57,7 @@ static_assert((1u << AV_RQ_RUNS) > AV_MAX_SRQ_WR, "runs of slots");
 /* The part in the owner's segment. */
 struct av_rq_shared {
 	/* Constant while the queue exists. */
-	_Atomic uint32_t id; /* shared queues: different for each at this index; 0: belongs to one
-				queue pair */
+	_Atomic uint32_t id; /* shared queues: different for each at this index; else 0 */
 	uint32_t index;
 	uint32_t mask; /* the ring has mask + 1 slots */
 	uint32_t max_sge;
@@ -81,10 +78,7 @@ struct av_rq_shared {
 	uint32_t order_mask; /* @order has order_mask + 1 entries, twice @places */
 	uint64_t order; /* shared queues: offset of the entries by request number; 0: not shared */
 	uint64_t stack; /* shared queues: offset of uint32_t[places], free slots */
-	/*
-	 * Further slots: run i has (mask + 1) << i. A resize adds a run before anybody uses it.
-	 * Runs stay while the queue exists.
-	 */
+	/* Further slots: run i has (mask + 1) << i. A resize adds one before use, removes none. */
 	_Atomic uint64_t more[AV_RQ_RUNS];
 
 	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
@@ -97,8 +91,7 @@ struct av_rq_shared {
 	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
 	struct av_lock take_lock; /* shared queues: to put a request back, and to change arrays */
 	uint32_t reached;	  /* shared queues: a lower bound of the most requests ever taken */
-	uint32_t tail_seen; /* takers' copy of @tail, so that they rarely read the posters' line;
-			       only in queues that are not shared */
+	uint32_t tail_seen; /* not shared: takers' copy of @tail, since posters own its line */
 	_Atomic uint32_t dropped; /* some request has the mark of av_rq_drop() */
 	struct av_oneshot limit;  /* shared queues: SRQ_LIMIT_REACHED */
 };
@@ -121,19 +114,18 @@ static inline uint32_t av_rq_ready(const struct av_rq_shared *rq)
 
 /*
  * A receive queue is a ring of receive requests in its owner's segment. The owner posts requests;
- * whoever executes a message takes one, in any process. A slot is free again when the owner has
- * polled the request's completion.
+ * whoever executes a message takes one, in any process. The poll of its completion frees its slot.
  *
  * The requests of one queue pair complete in order: request @number has slot number & mask. Those
  * of a shared queue do not: @order gives the slot of each number, and @stack holds the free slots.
  * Its resize adds runs of slots behind the ring, each as long as all slots before it. Slots never
  * move, because completions and takers hold their numbers.
  *
- * Thread-safety: the owner's threads hold @post_lock to post, and to free a shared slot. A taker
- * holds the queue pair's right @resp; of a shared queue it needs no lock, which a stopped process
- * could hold: "order" below. The poster publishes @tail, then reads @waiting and the queue pair's
- * state. The taker sets @waiting, then reads @tail once more. Each has a full barrier in between,
- * so one of them sees the other.
+ * Thread-safety: the owner's threads hold @post_lock to post, and to free a shared slot. Whoever
+ * takes, drops or puts back, in any process, holds the queue pair's right @resp; a shared queue has
+ * no lock for takers, which a stopped process could hold: "order" below. The poster publishes
+ * @tail, then reads @waiting and the queue pair's state. The taker sets @waiting, then reads @tail
+ * once more. Each has a full barrier in between, so one of them sees the other.
  */
 
 struct av_rq_request {
@@ -146,10 +138,7 @@ struct av_rq_request {
 	const struct av_page_policy *policy; /* pages of its ring; NULL: any */
 };
 
-/*
- * Set up a receive queue in an own segment. Context: any thread of the owner. Return: index, or 0
- * and errno ENOMEM
- */
+/* Set up a receive queue in an own segment. Any thread of the owner. Return: index; 0: ENOMEM */
 AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req);
 void av_rq_fini(struct av_seg *seg, uint32_t index);
 
@@ -179,11 +168,9 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq,
 			   struct ibv_recv_wr **bad);
 
 /*
- * Take the next request for queue pair @qpn. Raises SRQ_LIMIT_REACHED if it leaves fewer than the
- * limit.
+ * Take the next request for queue pair @qpn, whose @resp is held. May raise SRQ_LIMIT_REACHED.
  * @receiving: out: the request's place + 1, stored before the request leaves the queue, so that
  * somebody can repair the queue after a death. Shared queues: 0 if no request was taken
- * Context: any process; the caller holds the queue pair's right @resp.
  * Return: the request, with a valid @count; NULL: none is posted, or the queue is unsound
  */
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
@@ -214,17 +201,15 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
 /*
  * Mark the taken request at @place as dropped: its completion found no room in the CQ, so nobody
- * will poll it. The owner frees the slot when a post finds the queue full, or when a later
- * completion is polled.
- * Context: any process; the caller holds the queue pair's right @resp.
+ * will poll it. The owner frees the slot when a post finds the queue full, or at a later
+ * completion's poll. Context: @resp is held.
  */
 void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
 /*
  * Put back the request at @place, which a dead holder of @qpn's right @resp took and never
- * completed; but not if @in_cq: the CQ holds its completion, or if that was polled, or the request
- * was dropped.
- * Context: any process; the caller holds the right @resp.
+ * completed; but not if @in_cq: the CQ holds its completion, or if that was polled, or it was
+ * dropped. Context: the caller holds the right @resp.
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq);
@@ -233,8 +218,7 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 
 /*
  * SRQ_LIMIT_REACHED: one event when a shared receive queue has fewer requests left than its limit,
- * and none until the program sets the limit again. A taker raises it; if that one stops or dies,
- * another does (base/wait.h).
+ * until the program sets that again. A taker raises it; if it stops or dies, another (base/wait.h).
  */
 
 /* The limit that the program has set. 0: disarmed. */
@@ -262,8 +246,7 @@ static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq
 /*
  * Bounce buffers lie in the receiver's segment. A sender copies the bytes of a SEND into them, and
  * the receiver's ibv_poll_cq() copies them to the program. Up to tens of kilobytes, two copies
- * through shared memory are faster than one system call, and need no permission for the other
- * process.
+ * through shared memory beat a system call, and need no permission for the other process.
  *
  * A message is a chain of buffers. Free buffers form a stack, so that the next one is still cached.
  * A count in the stack's head prevents the ABA problem. A sender that dies before it hands its
@@ -323,8 +306,7 @@ const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared
 
 /*
  * Put back the request at @place, if queue pair @qpn has it, as the next one. Does nothing if
- * take_lock of a peer's queue times out. Context: any process; the caller holds the right @resp of
- * @qpn.
+ * take_lock of a peer's queue times out. Context: @resp of @qpn is held.
  */
 void av_rq_order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 			  uint32_t place);
@@ -334,8 +316,7 @@ void av_rq_order_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qp
 
 /*
  * Copy the order to other memory, of AV_RQ_ORDER_ENTRIES(@places) entries, between
- * av_rq_order_lock() and av_rq_order_unlock(), which take and release take_lock. Takers wait
- * meanwhile.
+ * av_rq_order_lock() and _unlock(), which take and release take_lock. Takers wait meanwhile.
  * Context: the owner; the caller holds post_lock.
  */
 void av_rq_order_lock(struct av_seg *seg, struct av_rq_shared *rq);

@@ -320,7 +320,6 @@ int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 	cqe.queue = qp->index;
 	cqe.wqe = qp->sq_next;
 	ret = av_cq_push(end->seg, qp->send_cq, &cqe, NULL);
-	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
-			*/
+	qp->sq_next++; /* last: a death in between leaves a completion too many, not too few */
 	return ret;
 }
