@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Clocks, in nanoseconds. All processes of a host share CLOCK_MONOTONIC. Unit tests replace
- * clock_gettime(): tests/lib/turned_clock.h.
- */
+/* Clocks, in ns. CLOCK_MONOTONIC is the host's. Tests replace clock_gettime(): turned_clock.h. */
 #ifndef AV_BASE_CLOCK_H
 #define AV_BASE_CLOCK_H
 
@@ -54,16 +51,12 @@ static inline struct timespec av_timespec(uint64_t ns)
 #define AV_PEER_TIMEOUT_NS 2000000000ull
 
 /*
- * The longest wait for a peer's copy, where the owner of the memory can go on without: then the
- * peer counts as stopped. Most copies take much less. After a longer one, the owner has some pages
- * twice for a while, and no byte is lost.
+ * The longest wait for a peer's copy, where the memory's owner can go on without: then the peer
+ * counts as stopped. After a longer copy, the owner has some pages twice for a while.
  */
 #define AV_STOPPED_NS 50000000ull
 
-/*
- * The longest wait for a lock under which nothing changes, where the caller can go on without: then
- * its holder counts as stopped. A request takes far less, even on a busy machine.
- */
+/* Likewise for a lock under which nothing changes. A request takes far less, even under load. */
 #define AV_STUCK_NS 20000000ull
 
 /* Have @ns passed since the first call? @until: 0 before the first call */

@@ -51,10 +51,7 @@ static inline void av_pause(void)
 #endif
 }
 
-/*
- * Prefetch the cache line at @p, which may be any address, for writing. Without a named processor,
- * the compiler's builtin would prefetch for reading, and the store would wait once more.
- */
+/* Prefetch any address for writing; the builtin, without a named processor, would for reading. */
 #if defined(__x86_64__)
 #define av_prefetch_write(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
 #else
@@ -70,10 +67,7 @@ static inline void av_pause(void)
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 
-/*
- * Does [addr, addr + len) lie within [base, base + size)? Computes no sum, which could wrap: no
- * other file writes "addr + len > end".
- */
+/* Is [addr, addr + len) within [base, base + size)? A sum could wrap: nobody else computes one. */
 static inline bool av_range_within(uint64_t addr, uint64_t len, uint64_t base, uint64_t size)
 {
 	return addr >= base && len <= size && addr - base <= size - len;

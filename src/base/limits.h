@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The limits of a device: what attributes report and what is enforced. ANYVERBS_DEVICES can lower
- * the attributes of a device. So check against its attr, and use these for sizes of arrays.
- */
+/* A device's limits. ANYVERBS_DEVICES can lower them: check its attr; use these for array sizes. */
 #ifndef AV_BASE_LIMITS_H
 #define AV_BASE_LIMITS_H
 

@@ -16,8 +16,7 @@
  * The order of locks and execution rights: docs/concurrency/ORDER.md. A thread that waits for one
  * holds only those of lower ranks, so no cycle of waiters can form. Trying never waits: exempt.
  *
- * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort at the
- * first violation. Other builds have no instruction for this.
+ * Builds with AV_CHECK_LOCKS (sanitizers') keep a list per thread, and abort at a violation.
  */
 
 enum av_lock_rank {
@@ -69,9 +68,8 @@ void av_lock_order_forked(void);
  * and repairs what it protects. A release wakes nobody, so it is a single store. A robust pthread
  * mutex takes four times as long, and the paths that take these locks have about 100 ns.
  *
- * Locks are not recursive. A thread that holds one does bounded work: it touches no memory of the
- * program, and waits for nothing. The same word serves as an execution right: queue/qp.h says what
- * its holder may do.
+ * Locks are not recursive. A holder does bounded work: it touches no memory of the program, and
+ * waits for nothing. The word also serves as an execution right: queue/qp.h.
  */
 
 struct av_lock {
@@ -175,7 +173,6 @@ static inline uint32_t av_lock_other(const struct av_lock *lock)
 	return owner == av_lock_self ? 0 : owner;
 }
 
-/* Does this process hold the lock? */
 static inline bool av_lock_mine(const struct av_lock *lock)
 {
 	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == av_lock_self;
@@ -187,10 +184,7 @@ static inline void av_lock_release(struct av_lock *lock)
 	atomic_store_explicit(&lock->owner, 0, memory_order_release);
 }
 
-/*
- * Release with a full barrier: no later load is performed before others see the lock free. For
- * "release, then look for work that came while the lock was held".
- */
+/* Release with a full barrier, for "release, then look for work that came while it was held". */
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
 	av_lock_order_released(lock);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What <infiniband/verbs.h> declares since rdma-core 39, for programs that are built with newer
- * headers. verbs/ops.c compares the values with such a header, the compiler prototypes. Sources:
- * <infiniband/verbs.h> of rdma-core 65; for device_cap_flags_ex, the kernel's enum
- * ib_uverbs_device_cap_flags.
+ * What <infiniband/verbs.h> declares since rdma-core 39, for programs built with newer headers.
+ * verbs/ops.c compares values with such a header, the compiler prototypes. Sources: rdma-core 65;
+ * for device_cap_flags_ex, the kernel's enum ib_uverbs_device_cap_flags.
  */
 #ifndef AV_BASE_NEWER_VERBS_H
 #define AV_BASE_NEWER_VERBS_H

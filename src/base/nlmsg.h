@@ -63,13 +63,11 @@ struct av_nl_out {
 void av_nl_begin(struct av_nl_out *out, uint16_t type, uint16_t flags);
 void av_nl_end(struct av_nl_out *out);
 
-/* Bytes of the message so far. */
 static inline size_t av_nl_size(const struct av_nl_out *out)
 {
 	return out->len - out->message;
 }
 
-/* Append an attribute. */
 void av_nl_put(struct av_nl_out *out, unsigned int type, const void *payload, size_t len);
 
 static inline void av_nl_put_u8(struct av_nl_out *out, unsigned int type, uint8_t value)

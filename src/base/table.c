@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Adding to and walking the table of handles. */
-
 /* Return: NULL: no memory, or beyond the table */
 static _Atomic(void *) *entry_of(struct av_table *table, uint32_t id)
 {

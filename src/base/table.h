@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A table of private objects by small numbers. A look-up is lock-free, and may run while another
- * thread adds: the table never moves.
+/* Objects by small numbers. Look-ups are lock-free, even during additions: the table never moves.
  */
 #ifndef AV_BASE_TABLE_H
 #define AV_BASE_TABLE_H

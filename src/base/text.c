@@ -14,10 +14,7 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/*
- * Typing mistakes between both words. Source: the optimal string alignment distance of F. J.
- * Damerau, Communications of the ACM 7(3), 1964.
- */
+/* Optimal string alignment distance: F. J. Damerau, Communications of the ACM 7(3), 1964. */
 static unsigned int mistakes(struct av_word a, const char *b, size_t b_len)
 {
 	unsigned int d[LETTERS_MAX + 1][LETTERS_MAX + 1];

@@ -23,8 +23,6 @@
 #include "base/file.h"
 #include "base/real_calls.h"
 
-/* The table of fork handlers. */
-
 static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */
 
@@ -137,10 +135,7 @@ static _Atomic pid_t asked; /* whose main thread has it */
 /* What the kernel says of this process; open all the time, for numbers are the program's. */
 static struct av_own_fd file = {.fd = -1};
 
-/*
- * The threads beside the main one. UINT_MAX: that has not ended, or nobody can tell. The kernel
- * tells both at once.
- */
+/* The threads beside the main one. UINT_MAX: that has not ended, or nobody can tell. */
 static unsigned int beside_main(void)
 {
 	char text[1024], *field;

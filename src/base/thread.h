@@ -46,9 +46,8 @@ struct av_fork_handlers {	/* NULL: nothing to do */
 };
 
 /*
- * Register the row's handlers, which are static; a second time changes nothing. Context: any locks
- * held; before the row's lock is first taken. Return: 0; ENOMEM: no row can be registered, which
- * only av_dir_join() has to check
+ * Register a row's static handlers; again changes nothing. Context: any locks held; before the
+ * row's lock is first taken. Return: 0; ENOMEM: no row can be, which av_dir_join() checks
  */
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers);
 

@@ -138,10 +138,7 @@ struct av_waker {
 		.wake.fd = -1, .woken.fd = -1 \
 	}
 
-/*
- * Make the pair. @woken: out, the thread's end, which the thread closes. One caller at a time.
- * Return: false: no pair, and errno says why
- */
+/* Make the pair. @woken: out, the thread's, to close. One caller at a time. False: see errno */
 AV_MUST_USE bool av_waker_begin(struct av_waker *w, struct av_own_fd *woken);
 
 /* Wake the thread. Context: the pair does not end meanwhile. Return: false: it cannot be woken */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watcher: a thread that waits until one of our sockets is readable. It runs while there is a
- * socket to watch. Only sockets: av_own_fd() knows them by their inodes, which descriptors of
- * epoll(7) and eventfd(2) share.
+ * The watcher: a thread that waits until one of our sockets is readable, while there are any. Only
+ * sockets: av_own_fd() knows them by inodes, which those of epoll(7) and eventfd(2) share.
  */
 #ifndef AV_BASE_WATCHER_H
 #define AV_BASE_WATCHER_H

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The connection manager for other folders: its device file, which libc's functions serve, events
- * of devices, the addresses where its messages arrive, and its thread.
- */
+/* The connection manager for other folders: its device file, events, addresses and thread. */
 #ifndef AV_CM_CM_H
 #define AV_CM_CM_H
 
@@ -52,10 +49,9 @@ ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
 /* --- devices --------------------------------------------------------------------- */
 
 /*
- * For av_seg_call_by(). If the own context @seg has failed, remove this process's ids that got the
- * device before: RDMA_CM_EVENT_DEVICE_REMOVAL. Later ids stay: they use the device after the reset.
- * Source: Linux, drivers/infiniband/core/cma.c, cma_process_remove()
- * Context: not locked; the watcher's thread
+ * For av_seg_call_by(). If the own context @seg has failed, remove the ids that got the device
+ * before: RDMA_CM_EVENT_DEVICE_REMOVAL. Later ids use the device after the reset. Source: Linux,
+ * drivers/infiniband/core/cma.c, cma_process_remove(). Context: not locked; the watcher's thread
  */
 void av_cm_device_called(struct av_seg *seg);
 

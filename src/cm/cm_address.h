@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses of the connection manager: conversion from struct sockaddr, the device and GID that has
- * an address, the source address for a destination, and changes of the host. "Locked" means that
- * the caller holds av_cm_lock() (cm/id.h).
+ * Addresses of the connection manager: struct sockaddr, the device and GID that has an address, the
+ * source for a destination, changes of the host. "Locked": the caller holds av_cm_lock() (cm/id.h).
  */
 #ifndef AV_CM_CM_ADDRESS_H
 #define AV_CM_CM_ADDRESS_H
@@ -41,10 +40,7 @@ AV_MUST_USE bool av_cm_name(const struct sockaddr *address, struct av_cm_name *n
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address);
 socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address);
 
-/*
- * What may change while an id has a device: the values when the id got the device, or at its last
- * RDMA_CM_EVENT_ADDR_CHANGE.
- */
+/* What may change of an id's device: as it was then, or at its last RDMA_CM_EVENT_ADDR_CHANGE. */
 struct av_cm_since {
 	uint32_t failures;		     /* av_dir_failures() */
 	uint64_t netns;			     /* of the interface */

@@ -139,7 +139,6 @@ static int begin_cm_message(struct av_cm_message *m, uint16_t attribute, const s
 	return ret;
 }
 
-/* What a connection keeps of what the program says of its end. */
 static void keep_own(struct av_cm_conn *c, const struct rdma_ucm_conn_param *p)
 {
 	c->qpn = p->qp_num & AV_QPN_MASK;

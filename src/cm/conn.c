@@ -29,7 +29,6 @@
 
 enum { REJECTS_REQ, REJECTS_REP, REJECTS_OTHER }; /* field @message_rejected: 12.6.7.1 */
 
-/* Sets of states. */
 #define IN(state)  (1u << AV_CM_##state)
 #define CONNECTING (IN(REQ_SENT) | IN(REQ_RECEIVED) | IN(REP_SENT) | IN(REP_RECEIVED))
 #define SERVES	   (IN(SIDR_RECEIVED) | IN(SIDR_ANSWERED)) /* datagrams: without a connection */
@@ -75,7 +74,6 @@ static void free_cm_conn(struct av_cm_conn *c)
 	free(c);
 }
 
-/* What a REQ says of the path. */
 static void keep_path(struct av_cm_conn *c, const struct av_cm_message *request)
 {
 	c->retry_count = request->retry_count;
@@ -400,7 +398,6 @@ void av_cm_conns_exit(void)
 
 /* --- time ------------------------------------------------------------------------------ */
 
-/* No answer has come. */
 static void give_up(struct av_cm_conn *c)
 {
 	if (c->state == AV_CM_DREQ_SENT) {

@@ -95,7 +95,6 @@ static void drop_events(struct av_cm_channel *c, const struct av_cm_id *id,
 	}
 }
 
-/* Its connection and its port number end. */
 static void release_id_conn(struct av_cm_id *id)
 {
 	if (id->conn)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the files of cm/ share: the lock, messages, event channels, connections, ids, and the table
- * of commands. Other folders use cm/cm.h.
- */
+/* What the files of cm/ share. Other folders use cm/cm.h. */
 #ifndef AV_CM_ID_H
 #define AV_CM_ID_H
 
@@ -72,9 +69,7 @@ struct av_cm_route {
 				    may be a wildcard */
 };
 
-/*
- * The route back to the sender of @m, without a connection. Any thread; reads the host's addresses
- */
+/* The route back to the sender of @m, without a connection. Any thread; asks for host addresses. */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
 /* Receives messages, and says whose they are. */
@@ -165,10 +160,7 @@ struct av_cm_channel *av_cm_channel_closed(void);
 /* Free a channel, which has no ids and no events. Context: not locked; waits for the watcher */
 void av_cm_channel_end(struct av_cm_channel *c);
 
-/*
- * Find the channel of a number, and pin it for one command, until av_cm_channel_put(). Locked.
- * Return: NULL: the channel is closed, or another process's
- */
+/* Find and pin a channel, until av_cm_channel_put(). Locked. NULL: closed, or another process's */
 struct av_cm_channel *av_cm_channel_get(uint32_t number);
 void av_cm_channel_put(struct av_cm_channel *c);
 
@@ -184,10 +176,7 @@ void av_cm_channel_settle(const struct av_cm_channel *c, int fd);
 /* Also closes the copies of the library's ends. */
 void av_cm_channels_forked(void);
 
-/*
- * Events of rdma_get_cm_event(3): enum rdma_cm_event_type, repeated here because librdmacm's header
- * cannot be included beside <rdma/rdma_user_cm.h>.
- */
+/* enum rdma_cm_event_type: librdmacm's header does not go together with <rdma/rdma_user_cm.h>. */
 
 enum av_cm_event_type {
 	AV_CM_EVENT_ADDR_RESOLVED,
@@ -314,10 +303,7 @@ AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint16_t reason, const v
 /* Send and retransmit DREQ, or DREP if the peer has disconnected; else nothing, as the kernel. */
 void av_cm_conn_disconnect(struct av_cm_conn *c);
 
-/*
- * The peer's first packet has arrived: do not wait for its RTU, which may be lost.
- * Return: also -EISCONN: the connection is established already
- */
+/* A packet has come before the RTU, which may be lost. Return: also -EISCONN: it is established */
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 
 /*
@@ -341,7 +327,6 @@ void av_cm_conns_look(uint64_t now_ns);
 /* Send each peer the end of its connection, once. Context: locked, at the process's exit */
 void av_cm_conns_exit(void);
 
-/* Are there connections? */
 bool av_cm_conns_there(void);
 
 void av_cm_conns_forked(void);
@@ -349,8 +334,8 @@ void av_cm_conns_forked(void);
 /* === id ========================================================================== */
 
 /*
- * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions.
- * Sources: IBTA volume 1, 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
+ * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions. Sources: IBTA volume 1,
+ * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
  */
 
 #define AV_CM_ANY_KIND 0 /* a listener in RDMA_PS_IB that accepts all kinds */
@@ -511,7 +496,6 @@ struct av_cm_write_event {
 
 #define AV_CM_COMMAND_BYTES 512 /* more than the longest command */
 
-/* A command in progress. */
 struct av_cm_call {
 	struct av_cm_channel *channel;
 	struct av_cm_id *id;			       /* which its row has had found */

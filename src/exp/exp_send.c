@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Posting requests, and the keys that some of them fill: user-mode memory registration (UMR). The
- * first access through such a key checks what its elements point to: memory/translate.h.
- */
+/* Posting, and UMR: the first access by a key checks its elements (memory/translate.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,10 +331,7 @@ static int post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr)
 						: post_umr(qp, wr, &req);
 }
 
-/*
- * ibv_exp_post_send() translates requests to plain ones, or to those of queue/qp.h, and posts them
- * in batches. It posts UMR and NOP one by one, and refuses opcodes without a counterpart.
- */
+/* ibv_exp_post_send() posts translated requests in batches, but UMR and NOP one by one. */
 
 /* The two structures agree in the bytes before, but for the flags. */
 #define COMMON offsetof(struct ibv_exp_send_wr, task)

@@ -205,7 +205,6 @@ _Static_assert(AV_REF_SLOT_BITS + INDEX_BITS <= 32, "numbers");
 /* The most bytes of an entry; lists of queue pairs are cut. */
 #define ENTRY_BYTES 1024u
 
-/* A kind of objects. */
 struct kind {
 	const char *name; /* in summaries; NULL: in none, and the last row */
 	unsigned int command;
@@ -480,10 +479,7 @@ static int write_objects(const struct request *r, struct av_nl_out *out)
 	return l.one && !l.count ? -ENOENT : 0;
 }
 
-/*
- * Counters of the port, or of STAT_RES's kind: page faults of regions on demand, as mlx5, and
- * nothing of queue pairs, to which no counters can be bound.
- */
+/* Counters of the port, or page faults of on-demand regions, as mlx5; queue pairs have none. */
 static int write_counters(const struct request *r, struct av_nl_out *out)
 {
 	const struct nlattr *kind = r->attr[RDMA_NLDEV_ATTR_STAT_RES];
@@ -497,7 +493,6 @@ static int write_counters(const struct request *r, struct av_nl_out *out)
 	return write_objects(r, out);
 }
 
-/* How many objects of each kind. */
 static int write_summary(const struct request *r, struct av_nl_out *out)
 {
 	size_t table;

@@ -46,10 +46,7 @@ enum av_vsysfs_kind {
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
 	enum av_vsysfs_kind kind;
-	/*
-	 * The kernel may have this path, too. Then a directory lists the entries of both, and
-	 * everything else is the kernel's.
-	 */
+	/* The kernel may have it, too: directories list both, all else is the kernel's. */
 	bool shared;
 	const struct av_device *dev;	 /* the device that the path names; NULL: none, or all */
 	unsigned int index;		 /* the number in the path: of a GID, P_Key, counter ... */
@@ -89,7 +86,6 @@ bool av_vsysfs_is_above(const char *path);
 /* Find the node at a normalised @path. Return: false: there is none, and @node is undefined */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);
 
-/* The result of av_vsysfs_walk(). */
 struct av_vsysfs_walk {
 	struct av_vsysfs_node node; /* with 1: the path's node */
 	bool leaf_missing;	    /* with -ENOENT: only the last component is missing */
@@ -206,7 +202,6 @@ enum {
 	AV_VLIBC_EMPTY = 4,  /* with an empty path it means the descriptor itself: AT_EMPTY_PATH */
 };
 
-/* The result of av_vlibc_claim(). */
 struct av_vlibc_claim {
 	int error;		    /* errno, or 0: walk.node is the path's node */
 	struct av_vsysfs_walk walk; /* also holds the path to pass on */

@@ -13,7 +13,6 @@
 #include "net/net.h"
 #include "wire/packet.h"
 
-/* The address of a UDP socket of either family. */
 union av_net_name {
 	struct sockaddr any;
 	struct sockaddr_in v4;
@@ -28,7 +27,6 @@ static inline bool av_net_is_v4(const uint8_t gid[16])
 	return memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
 
-/* Is the GID a multicast group's? */
 static inline bool av_net_is_group(const uint8_t gid[16])
 {
 	return av_net_is_v4(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff;

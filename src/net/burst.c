@@ -251,10 +251,7 @@ static int send_singly(struct av_net_burst *b)
 	return err;
 }
 
-/*
- * A kernel, or an interface, that cannot cut refuses with one of these; also a segment larger than
- * the MTU: then each packet is refused by itself, too.
- */
+/* Errors of a kernel or interface that cannot cut; also if a segment exceeds the MTU. */
 static bool cannot_cut(int err)
 {
 	return err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;

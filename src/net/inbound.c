@@ -350,10 +350,7 @@ static void look_at_endpoints(void)
 	}
 }
 
-/*
- * One look at all sockets costs less than one at each. If RLIMIT_NOFILE is lower than their number
- * by now, poll(2) takes none.
- */
+/* One look at all costs less than one at each; above RLIMIT_NOFILE, poll(2) takes none. */
 static bool any_ready(void)
 {
 	int n = av_raw_poll(buffers->poll, buffers->endpoints, 0);

@@ -166,9 +166,8 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 bool av_net_poll(void);
 
 /*
- * Receive all packets that have arrived, before the caller decides that an answer is late: if the
- * process was stopped, or had no core, answers still wait in its sockets. Bounded, so that a flood
- * does not delay the caller for ever. Context: as av_net_poll(). Return: false: another receives
+ * Receive all packets that have arrived, before an answer counts as late: after a stop of the
+ * process, answers wait in its sockets. Bounded. As av_net_poll(). Return: false: another receives
  */
 AV_MUST_USE bool av_net_catch_up(void);
 
@@ -184,9 +183,8 @@ extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 /* --- sending --------------------------------------------------------------------- */
 
 /*
- * Packets to one destination, collected for few system calls: one sends several packets if the
- * kernel can split them (UDP_SEGMENT). All go to one queue pair, and all but the last have one
- * length.
+ * Packets to one queue pair, collected for few system calls: one sends several of one length (the
+ * last may be shorter) if the kernel can split them (UDP_SEGMENT).
  */
 struct av_net_burst;
 

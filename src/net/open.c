@@ -140,10 +140,7 @@ static void endpoints_forked(void)
 
 /* --- fork() ----------------------------------------------------------------------- */
 
-/*
- * Closes the copies of the parent's sockets, and forgets its packets. Endpoints stay where they
- * are: a sending thread of the parent may hold one.
- */
+/* Endpoints stay where they are: a sending thread of the parent may hold one. */
 static void reset_net_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -458,10 +455,7 @@ static uint32_t interface_of(const uint8_t address[16], const uint8_t group[16])
 		       : 0;
 }
 
-/*
- * A socket bound to an address receives nothing for a group, so each group has its own. Two
- * addresses of one interface share it: the packet comes once.
- */
+/* A bound socket receives no groups: each group has its own, shared by an interface's addresses. */
 int av_net_join(const uint8_t address[16], const uint8_t group[16])
 {
 	AV_UNCANCELLED;

@@ -542,10 +542,7 @@ static int enter_group(struct av_endpoint *e)
 	return ret;
 }
 
-/*
- * The last one who can tells the kernel how it will be: packets that come between that and the
- * close are lost, as on any network.
- */
+/* The last who can tells the kernel. Packets between that and the close are lost, as elsewhere. */
 static void leave_group(struct av_endpoint *e)
 {
 	bool changing = av_dir_change_soon();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the files of net/ share: the sockets at UDP port 4791, the choice of the process that
- * receives a packet, and the thread that receives. Other folders use net/net.h.
- */
+/* What the files of net/ share: sockets, steering, the receiving thread. Others use net/net.h. */
 #ifndef AV_NET_SOCKET_H
 #define AV_NET_SOCKET_H
 
@@ -121,9 +118,9 @@ void av_socket_forked(void);
 AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes);
 
 /*
- * The steering program: classic BPF, for SO_ATTACH_REUSEPORT_CBPF. Among the sockets that share an
- * address, the kernel runs the program to choose the socket of the process that owns a packet's
- * queue pair. Pure functions. registry/tables.h explains places and blocks.
+ * The steering program: classic BPF (SO_ATTACH_REUSEPORT_CBPF) that chooses the socket of a
+ * packet's owner among those that share an address. Pure functions. Places, blocks:
+ * registry/tables.h.
  */
 
 #define AV_STEER_MAX 4096 /* most instructions that the kernel accepts: BPF_MAXINSNS */
@@ -154,9 +151,8 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 			      struct sock_filter *program);
 
 /*
- * A group is the set of processes that share an address (registry/tables.h). While the attached
- * program is outdated, or if the kernel refuses it, the kernel misroutes packets, and the process
- * that receives them forwards them.
+ * A group: the processes that share an address (registry/tables.h). While the attached program is
+ * outdated or refused, the kernel misroutes packets, and whoever receives them forwards them.
  */
 
 /* Leave the group: the program has closed the endpoint's socket. Context: the receiving thread */
@@ -165,10 +161,7 @@ void av_group_lost(struct av_endpoint *e);
 /* As av_net_own(), at these endpoints, which stay open. Waits as av_dir_change_begin(). */
 int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count);
 
-/*
- * Take a snapshot of the attached program in @told and @sure, before receiving from the endpoint:
- * the kernel routes later packets by that program. Context: the receiving thread
- */
+/* Note the attached program before receiving, as it routes later packets. The receiving thread */
 void av_group_look(struct av_endpoint *e);
 
 /*
@@ -206,10 +199,7 @@ void av_inbound_wake(void);
 /* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
 
-/*
- * Stop receiving until av_inbound_resume(), so that sockets can be closed. Waits for a receiving
- * thread. Context: not within the receiver
- */
+/* Stop receiving until av_inbound_resume(), to close sockets. Waits; not within the receiver */
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 

@@ -15,8 +15,6 @@
 #include "observe/faults.h"
 #include "observe/wr_opcode.h"
 
-/* Names of verbs. */
-
 static const char *const names[AV_VERB_N] = {[AV_VERB_NONE] = "a verb",
 #define AV_VERB_NAME(id, name) [AV_VERB_##id] = (name),
 					     AV_VERBS(AV_VERB_NAME)
@@ -27,8 +25,6 @@ const char *av_verb_name(unsigned int verb)
 {
 	return names[verb < AV_VERB_N ? verb : AV_VERB_NONE];
 }
-
-/* The table of checks, built from the rows in check.h. */
 
 static const struct av_check_row rows[] = {
 	[AV_CHECK_NONE] = {"NONE", "", "the reason is not known", ""},

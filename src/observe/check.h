@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The verbs, the checks that a call or a request can fail, the fields of a record, the sentences
- * that explain it, and the notes that record a failed check.
- */
+/* Verbs, checks that can fail, fields of a record, their sentences, and notes of failed checks. */
 #ifndef AV_OBSERVE_CHECK_H
 #define AV_OBSERVE_CHECK_H
 
@@ -198,9 +195,8 @@ enum av_verb {
 const char *av_verb_name(unsigned int verb);
 
 /*
- * Every check that can fail, one row each: the clause that states the rule, the sentence that says
- * how the program broke the rule, and advice ("": none). {field} stands for a field of the record;
- * observe/check.c lists the names.
+ * Every check that can fail: the clause that states the rule, the sentence that says how the
+ * program broke it, and advice ("": none). {field}: of the record, by its name in observe/check.c.
  */
 
 /* clang-format off */
@@ -566,19 +562,14 @@ const struct av_field *av_fields(unsigned int *count);
 /* The field of that name; NULL: unknown. */
 const struct av_field *av_field_find(struct av_word name);
 
-/* Is the field valid in this record? */
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
 
 /* The value of a field whose form is neither AV_FIELD_TEXT nor AV_FIELD_GID. */
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
 
-/* Is the field's own form a number? */
 bool av_field_is_number(const struct av_field *field);
 
-/*
- * Write the field, cut to fit, with a NUL. @form: the field's own, or that of a placeholder; texts
- * and GIDs are always written in their own form.
- */
+/* Write the field, cut to fit, with a NUL. @form: its own or a placeholder's; texts, GIDs: own */
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of counters. */
 #include "observe/counters.h"
 
 #define WORD(member) \

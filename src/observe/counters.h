@@ -155,7 +155,6 @@ struct av_counted {
 };
 #define AV_COUNTED_WORDS (sizeof(struct av_counted) / sizeof(uint64_t))
 
-/* Where users see a counter. */
 enum av_scope {
 	AV_SCOPE_DEVICE = 1,
 	AV_SCOPE_PROCESS = 2,

@@ -14,8 +14,6 @@
 #include "observe/flight.h"
 #include "observe/wr_opcode.h"
 
-/* Decides which faults strike. */
-
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
 
 uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth)

@@ -56,7 +56,6 @@
 	X(REORDER, "reorder")                 /* @count later packets overtake it */ \
 	X(MARK, "mark")                       /* it carries a congestion mark */
 
-/* Verbs that a rule can fail. */
 #define AV_FAILS(X) \
 	X(ALLOC_PD, "alloc_pd") \
 	X(ALLOC_TD, "alloc_td") \
@@ -114,10 +113,7 @@ struct av_faults_error {
 	char text[280]; /* "'foo' is not a fault; expected ..." */
 };
 
-/*
- * Parse @text. A pure function: any thread; allocates nothing. @error: out, on failure.
- * Return: number of rules, or -1 on a syntax error
- */
+/* Parse @text. A pure function. @error: out, on failure. Return: number of rules; -1: an error */
 int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULES],
 		    struct av_faults_error *error);
 

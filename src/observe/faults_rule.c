@@ -25,7 +25,6 @@ const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
 const char *const av_faults_verb_name[AV_FAIL_N] = {AV_FAILS(NAME)};
 #undef NAME
 
-/* The state of the parser. */
 struct reader {
 	const char *text; /* the whole text */
 	const char *at;
@@ -72,7 +71,6 @@ static char plain(char c)
 	return c == '-' ? '_' : c;
 }
 
-/* Does the word begin with @with? */
 static bool word_has_prefix(struct av_word word, const char *with)
 {
 	size_t i = 0;

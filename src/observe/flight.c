@@ -21,8 +21,6 @@
 #include "base/thread.h"
 #include "observe/check.h"
 
-/* The ring of the flight recorder. */
-
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
 #define VERSION 2u
 #define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))

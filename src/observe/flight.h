@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The flight recorder, which has the records of failures of all processes; the log; and the place
- * in its sources where the program made a call.
- */
+/* Records of all processes' failures; the log; places of calls in the program's sources. */
 #ifndef AV_OBSERVE_FLIGHT_H
 #define AV_OBSERVE_FLIGHT_H
 
@@ -44,7 +41,6 @@ enum av_cm_phase { AV_CM_PHASES(AV_CM_PHASE_ID) AV_CM_PHASE_N };
 #define AV_FLIGHT_RECORDS 4096u
 #define AV_FLIGHT_FILE	  "flight"
 
-/* What a record is about. */
 enum av_flight_kind {
 	AV_FLIGHT_REFUSAL, /* a verb failed: @verb, @error */
 	AV_FLIGHT_REQUEST, /* a send request failed */
@@ -217,10 +213,7 @@ bool av_log_enabled(enum av_log_level level);
 /* Write "anyverbs[PID]: LEVEL: text\n". @fmt has no newline at its end. Cuts lines at 1 KiB. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
-/*
- * write(2), without the signals that would end the program: SIGPIPE (the reader has closed), and
- * SIGXFSZ (the file is at its size limit). Restarts after EINTR.
- */
+/* write(2) without SIGPIPE and SIGXFSZ, which would end the program. Restarts after EINTR. */
 ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 
 /* av_log(AV_LOG_WARN, ...), at most once per call site and process. */

@@ -27,7 +27,6 @@ enum av_pcapng_direction {
 	AV_PCAPNG_OUTBOUND = 2,
 };
 
-/* A frame of a capture. */
 struct av_pcapng_frame {
 	uint64_t time_ns;    /* CLOCK_REALTIME */
 	uint32_t captured;   /* bytes captured */

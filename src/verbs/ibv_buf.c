@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Buffers, dma-bufs, and ibv_reg_mr_ex(3). Any memory suits our device. A handle names no context,
- * so a list tells our buffers from those of the system's library.
- */
+/* Buffers, dma-bufs, ibv_reg_mr_ex(3). Handles name no context: a list tells ours from others'. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -9,8 +9,6 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-/* Completion queues. */
-
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};
 

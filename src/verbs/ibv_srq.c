@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared receive queues. */
 #include <stdlib.h>
 
 #include "base/thread.h"

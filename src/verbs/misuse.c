@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Collects and prints findings of misuse. */
 #include "verbs/misuse.h"
 
 #include <dlfcn.h>

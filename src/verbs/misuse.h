@@ -17,7 +17,6 @@
 
 extern _Atomic int av_misuse_mode; /* bits of verbs/misuse.c; 0: off */
 
-/* The object of a finding. */
 struct av_misuse_object {
 	struct av_context *ctx;
 	const char *kind;

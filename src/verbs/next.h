@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a verb begins and fails: it passes a call on another provider's object on to the system's
- * libibverbs, asks whether the device may be used, and leaves a record of each failure.
+ * How a verb begins and fails: the system's libibverbs gets others' objects, records get failures.
  */
 #ifndef AV_VERBS_NEXT_H
 #define AV_VERBS_NEXT_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages of connection management (CM), as structures and as bytes, with the private data of the
- * RDMA IP CM service. All functions are pure.
+ * CM messages and the RDMA IP CM service's private data, as structures and bytes. Pure functions.
  */
 #ifndef AV_WIRE_CM_MESSAGE_H
 #define AV_WIRE_CM_MESSAGE_H

@@ -119,7 +119,6 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 /* How a number stands in a header, big endian; and its type in struct av_packet. */
 enum form { END, U8, U24, U32, U64, LOW4, MIDDLE2 };
 
-/* A number in a header. */
 struct field {
 	uint8_t form, at, member;
 };

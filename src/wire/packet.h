@@ -61,10 +61,7 @@ static inline uint64_t av_get64(const uint8_t *from)
 	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
 }
 
-/*
- * End-to-end credits in the syndrome of an acknowledgement: the number of the responder's receive
- * requests, in five bits. Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
- */
+/* End-to-end credits in AETH syndromes, 5 bits. IBTA volume 1, 9.7.5.2.2, table "Credit count". */
 
 #define AV_CREDITS_NONE_CODE 31u	/* the responder reports no number */
 #define AV_CREDITS_UNLIMITED (1u << 24) /* more than a send queue holds */
@@ -120,7 +117,6 @@ enum av_operation {
 
 #define AV_OPCODE_CNP 0x81
 
-/* Position of a packet in its message. */
 enum av_place {
 	AV_PLACE_FIRST,
 	AV_PLACE_MIDDLE,
@@ -151,10 +147,7 @@ const struct av_opcode *av_opcode_info(uint8_t opcode);
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);
 
-/*
- * A transport packet: base transport header (BTH), extended headers, payload, padding.
- * Source: IBTA volume 1, chapter 9.2 to 9.6.
- */
+/* A packet: BTH, extended headers, payload, padding. Source: IBTA volume 1, chapter 9.2 to 9.6. */
 
 #define AV_PACKET_HEADERS_MAX 64 /* longest BTH with extended headers */
 #define AV_PSN_MASK	      0xffffffu
@@ -218,7 +211,6 @@ static inline uint32_t av_mtu_bytes(uint32_t mtu)
 /* The largest path MTU whose packets fit an interface of MTU @bytes; at least IBV_MTU_256 */
 enum ibv_mtu av_mtu_within(uint32_t bytes);
 
-/* Bytes of padding after a payload. */
 static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 {
 	return -payload_bytes & 3;
@@ -296,10 +288,7 @@ uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_
 AV_MUST_USE bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 			      uint32_t icrc);
 
-/*
- * Datagrams of one flow, as one receive call returns them: the kernel joins consecutive ones
- * (UDP_GRO). The bytes are untrusted.
- */
+/* Datagrams of one flow, untrusted, as one receive call joins consecutive ones (UDP_GRO). */
 struct av_gro_split {
 	struct av_net_path path;
 	const uint8_t *bytes; /* borrowed */
@@ -321,10 +310,7 @@ enum av_datagram_fault {
 AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path,
 			     struct av_packet *p, enum av_datagram_fault *fault);
 
-/*
- * A RoCEv2 frame: Ethernet, IP and UDP headers, a packet, and its invariant CRC.
- * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
- */
+/* Ethernet, IP and UDP headers, packet, ICRC. IBTA volume 1, annex A17; RFC 791, 768, 8200. */
 
 #define AV_ROCE_PORT	     4791
 #define AV_ETH_BYTES	     14
