@@ -42,9 +42,8 @@ void av_own_fd_close(struct av_own_fd *own);
 AV_MUST_USE int av_memfd(const char *name, unsigned int flags);
 
 /*
- * Create memory that several processes can map: memfd_create(2), of a fixed size, without pages
- * yet. The kernel frees it with its last user; no file system limits it. @name: as /proc/PID/maps
- * shows it. Return: 0 or -errno; EFBIG: more than RLIMIT_FSIZE
+ * Memory for several processes: memfd_create(2), of a fixed size, without pages yet; no file system
+ * limits it. @name: in /proc/PID/maps. Return: 0 or -errno; EFBIG: above RLIMIT_FSIZE
  */
 AV_MUST_USE int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes);
 

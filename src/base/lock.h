@@ -64,9 +64,9 @@ void av_lock_order_forked(void);
  * A lock in memory that several processes map. It survives the death of its holder.
  *
  * The word is the identity of the owning *process* (av_lock_self); 0: free. A waiter spins, yields,
- * then naps, and sometimes checks whether the owner lives. If not, the waiter takes the lock over,
- * and repairs what it protects. A release wakes nobody, so it is a single store. A robust pthread
- * mutex takes four times as long, and the paths that take these locks have about 100 ns.
+ * then naps, and sometimes checks whether the owner lives. If not, it takes the lock over, and
+ * repairs what it protects. A release wakes nobody: it is a single store. A robust pthread mutex
+ * takes four times as long, and the paths that take these locks have about 100 ns.
  *
  * Locks are not recursive. A holder does bounded work: it touches no memory of the program, and
  * waits for nothing. The word also serves as an execution right: queue/qp.h.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects by small numbers. Look-ups are lock-free, even during additions: the table never moves.
- */
+/* Objects by small numbers. Look-ups are lock-free beside additions: the table stays in place. */
 #ifndef AV_BASE_TABLE_H
 #define AV_BASE_TABLE_H
 

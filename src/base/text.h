@@ -69,10 +69,10 @@ static inline bool av_setting_is(struct av_setting *s)
 typedef const char *(*av_word_list)(size_t i);
 
 /*
- * The known word that @word probably means, by typing mistakes. A mistake is a missing, additional
- * or wrong letter, or two swapped neighbours; case does not matter. At most one mistake in three
- * letters, and three in all. A known word that begins with @word (three letters or more) is near,
- * too. Allocates nothing. Return: the first of the nearest; NULL: none is near
+ * The known word that @word probably means: the first with the fewest typing mistakes. A mistake is
+ * a missing, additional or wrong letter, or two swapped neighbours; case does not matter. At most
+ * one mistake in three letters, and three in all. One that begins with @word (three letters or
+ * more) is near, too. Allocates nothing. NULL: none is near
  */
 const char *av_word_nearest(struct av_word word, av_word_list list);
 

@@ -54,9 +54,9 @@ static inline bool av_backoff_enough(unsigned int turn)
 
 /*
  * An event that is raised once each time it is armed, by one of many processes. That process may be
- * stopped or killed before it has. So it disarms the event only after it has raised it, and before
- * that, the word says since when it does. A process that comes AV_STUCK_NS later raises it, too: if
- * the first one was only stopped, the event comes twice.
+ * stopped or killed before it has. So it disarms only after that; before, the word says since when.
+ * A process that comes AV_STUCK_NS later raises it, too: if the first was only stopped, it comes
+ * twice.
  *
  *     claim = av_oneshot_begin(&raise);
  *     if (claim) {

@@ -17,9 +17,8 @@
 #include "device/port.h"
 
 /*
- * Start the watch of the host's addresses and interfaces, until the last channel ends, in the
- * network namespace of this thread, which opens the first one; the thread of cm.c is there, too.
- * Without netlink it reports no change. Context: not locked
+ * Watch the host's addresses and interfaces until the last channel ends, in this thread's network
+ * namespace, where that of cm.c is, too. Without netlink it reports no change. Context: not locked
  */
 void av_cm_host_begin(void);
 

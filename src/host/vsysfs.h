@@ -4,9 +4,8 @@
  * vsysfs.c finds a path, vsysfs_show.c writes the contents, and the other files export functions
  * under the C library's names, through which programs see both: docs/VSYSFS.md.
  *
- * The tree is not stored: each call computes its answer. So there is nothing to lock, to free or to
- * repair after fork(). Queries of a device do take locks and make system calls; while they run, the
- * thread cannot be cancelled.
+ * Each call computes its answer: there is nothing to lock, to free or to repair after fork().
+ * Queries of a device do take locks and make system calls, without cancellation.
  */
 #ifndef AV_HOST_VSYSFS_H
 #define AV_HOST_VSYSFS_H
@@ -173,9 +172,8 @@ AV_MUST_USE bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES]);
 AV_MUST_USE bool av_vlibc_cwd_is_virtual(void);
 
 /*
- * The length of a text of the program's, at most @max. -1: there is no memory, where reading would
- * end the program, but the kernel's call would not. A page that had memory once counts as memory.
- * Keeps errno
+ * The length of a text of the program's, at most @max. -1: no memory, where reading would end the
+ * program, but not the kernel's call. A page that had memory once counts as memory. Keeps errno
  */
 AV_MUST_USE ssize_t av_vlibc_length(const char *text, size_t max);
 

@@ -121,9 +121,8 @@ AV_MUST_USE int av_net_attend(const uint8_t address[16]);
 void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void));
 
 /*
- * Has @address moved to another interface than its socket's, in this thread's network namespace?
- * If the address is bound to an interface, as link-local ones are, its socket receives nothing
- * until all users have closed it. Context: as av_net_open()
+ * Has @address moved to another interface than its socket's, in this thread's network namespace? A
+ * link-local one receives nothing then until all users have closed it. As av_net_open()
  */
 AV_MUST_USE bool av_net_has_moved(const uint8_t address[16]);
 
@@ -196,10 +195,7 @@ struct av_net_burst;
  */
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
-/*
- * Append a packet's headers, with room for its payload. Sends the earlier packets if the burst has
- * no room. Return: where the caller writes @p->payload_bytes of payload, before its next call
- */
+/* Append a packet; if there is no room, sends earlier ones. Return: where its payload goes */
 uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
 
 /* Remove the packet that av_net_put() has just appended. */

@@ -142,10 +142,9 @@ struct av_steer_run {
 unsigned int av_steer_runs(const uint32_t *place, unsigned int blocks, struct av_steer_run *run);
 
 /*
- * Make the program. @runs: at most AV_STEER_RUNS; the first begins with block 0. For place
- * AV_REUSEPORT_NOBODY the program returns an index that is out of range, and the kernel takes any
- * socket. A packet too short for a queue pair number goes to place 0.
- * @program: room for AV_STEER_MAX. Return: number of instructions
+ * Make the program. @runs: at most AV_STEER_RUNS; the first begins with block 0. For
+ * AV_REUSEPORT_NOBODY it returns an index out of range: the kernel takes any socket. Packets
+ * without a queue pair number go to place 0. @program: AV_STEER_MAX. Return: number of instructions
  */
 unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 			      struct sock_filter *program);

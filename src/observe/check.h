@@ -654,9 +654,8 @@ AV_COLD void av_report_beside(const struct av_flight_record *record);
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
- * @verb succeeds. If this thread's last record is a refusal of @verb, the program has overcome the
- * refusal, or has searched for a limit. So refusals in a row by the same check were no failures:
- * withdraws the last AV_DIAG_ROW of their records.
+ * @verb succeeds. If this thread's last record refuses @verb, the program has overcome that, or has
+ * searched for a limit: withdraws up to AV_DIAG_ROW records of refusals in a row by that check.
  */
 AV_COLD void av_overcome(enum av_verb verb);
 
@@ -676,9 +675,8 @@ void av_diag_begin(void);
 void av_diag_device(const char *name);
 
 /*
- * With ANYVERBS_EXPLAIN=1 the records of this process also go to standard error.
- * av_explain_others() writes the records that other processes have made about this one. Call it
- * where the program learns of a failure. Does nothing while another thread does it; keeps errno.
+ * With ANYVERBS_EXPLAIN=1 records also go to standard error. av_explain_others(), where the program
+ * learns of a failure, writes others' about this process; one thread at a time; keeps errno.
  */
 static inline bool av_explaining(void)
 {

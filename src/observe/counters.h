@@ -2,14 +2,12 @@
 /*
  * The counters, and the names under which users see them.
  *
- * Counters of the data path are in the shared objects, in cache lines that the executing thread
- * writes anyway. Counting is a plain addition: only the holder of the object's lock or execution
- * right writes.
+ * Counters of the data path are in shared objects, in cache lines that the executing thread writes
+ * anyway. Counting is a plain addition by the holder of the lock or execution right.
  *
- * A slot of an object table keeps its counters when the next object takes it, so the sum over all
- * slots never falls. An object's count is the slot's value minus that at the object's creation
- * (@before). A context that ends adds its counts to the device's totals in the directory
- * (registry/context_rows.c).
+ * A slot of an object table keeps its counters for the next object, so the sum of all never falls.
+ * An object's count is the slot's value minus that at its creation (@before). A context that ends
+ * adds its counts to the device's totals (registry/context_rows.c).
  *
  * Regions count page faults, invalidations and refusals (memory/key.h), but no successful accesses:
  * those only read the key, and a counter would move the key's cache line between cores.

@@ -4,7 +4,7 @@
  *
  * Each rule counts the occasions that it selects, from 1 when the rules are set. Its count alone
  * decides whether it strikes: the same rules, seed and occasions give the same faults. Each context
- * counts for itself, in the order in which occasions arrive.
+ * counts for itself, in order of arrival.
  */
 #ifndef AV_OBSERVE_FAULTS_H
 #define AV_OBSERVE_FAULTS_H
@@ -194,8 +194,8 @@ void av_faults_fini(struct av_faults *f);
 /*
  * Replace all rules of version @from, unless another thread has done so: then nothing changes. The
  * new ones are those for its device and this process in both texts (NULL: none), as version
- * @change. Every count restarts at 0. A text that does not parse gives no rules; so does a lack of
- * memory. Return: number of rules in force
+ * @change. Every count restarts at 0. A bad text, or no memory, gives no rules. Return: how many
+ * are in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
 			   const char *const texts[2]);
@@ -209,8 +209,8 @@ struct av_faults_struck {
 
 /*
  * Find the next rule that strikes on this occasion, and record that it does, so that users can tell
- * the fault from a real one: in a flight record, for `anyverbs explain`, and in a log line at level
- * "info". Call it until it returns false, so that every rule counts the occasion.
+ * the fault from a real one: in a flight record, and in a log line at level "info". Call it until
+ * it returns false, so that every rule counts the occasion.
  */
 AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 				  struct av_faults_struck *struck);
@@ -272,9 +272,8 @@ struct av_overtaken {
 };
 
 /*
- * Append an entry of @bytes in all, with @after or @delay_ns of @v. Return: memory of malloc(); the
- * caller fills in the members behind struct av_late. NULL: no memory, or the list is full: the
- * caller handles the arrival at once
+ * Append an entry of @bytes in all, with @after or @delay_ns of @v. Return: memory of malloc(), for
+ * the members behind struct av_late. NULL: none, or a full list: handle the arrival at once
  */
 AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
 				   const struct av_faults_verdict *v, uint64_t now_ns);

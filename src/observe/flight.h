@@ -30,8 +30,8 @@ enum av_cm_phase { AV_CM_PHASES(AV_CM_PHASE_ID) AV_CM_PHASE_N };
 
 /*
  * The flight recorder is a ring of records in a file of the directory's folder. All the user's
- * processes append to it: one record for each refusal and each failed completion, none for success.
- * The last process removes the file only if it has no record.
+ * processes append one record for each refusal and each failed completion, none for success. The
+ * last process removes the file if it has no record.
  *
  * A writer claims a number, which is also the record's slot in the ring, and writes the record's
  * stamp last. If the writer died, or another one overtook it by a whole ring, the record fails its
@@ -164,16 +164,11 @@ void av_flight_withdraw(uint64_t number);
 
 struct av_flight_file;
 
-/*
- * Map a folder's ring for reading, until av_flight_close(), which accepts NULL. Return: NULL: the
- * file is missing, too short, or of another version
- */
+/* Map a ring for reading. NULL, which close accepts: no file, a short one, or of another version */
 const struct av_flight_file *av_flight_open(int folder_fd);
 void av_flight_close(const struct av_flight_file *file);
 
-/*
- * The ring to which this process appends; NULL: none is mapped. The ring stays mapped until
- * av_flight_own_end(), which the caller calls unless it got NULL.
+/* This process's ring, mapped until av_flight_own_end(). NULL: none, and that is not to be called
  */
 const struct av_flight_file *av_flight_own(void);
 void av_flight_own_end(void);
@@ -228,16 +223,13 @@ ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 
 /*
  * The place of a call in the program's sources: function, file and line, from the program's debug
- * information, by elfutils' libdw, which is loaded only for this. Only for a report that the user
- * has turned on: it opens and reads files, and allocates.
+ * information, by elfutils' libdw. Only for a report that the user has turned on: it loads that,
+ * opens and reads files, and allocates.
  */
 
 struct av_sources;
 
-/*
- * Load the debug information of this process. Context: no lock held; may block. Return: for
- * av_sources_close(); NULL: there is none, which the functions below accept
- */
+/* Load this process's debug information. No lock held; may block. NULL (accepted below): none */
 struct av_sources *av_sources_open(void);
 void av_sources_close(struct av_sources *s);
 

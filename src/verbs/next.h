@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a verb begins and fails: the system's libibverbs gets others' objects, records get failures.
- */
+/* How a verb begins, fails with a record, and passes others' objects to the system's libibverbs. */
 #ifndef AV_VERBS_NEXT_H
 #define AV_VERBS_NEXT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our objects, and what the file of one kind does for the files of others and for src/exp/.
+ * Our objects, and what their files do for each other and for src/exp/.
  *
  * The program holds a pointer to the public struct, with which our struct begins. A verb never
  * trusts that pointer: it looks the handle up in the context's table, and compares. Behind the

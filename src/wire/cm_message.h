@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * CM messages and the RDMA IP CM service's private data, as structures and bytes. Pure functions.
- */
+/* CM messages and the RDMA IP CM service's private data, as structures and bytes. All pure. */
 #ifndef AV_WIRE_CM_MESSAGE_H
 #define AV_WIRE_CM_MESSAGE_H
 
