@@ -53,10 +53,7 @@ static bool revoke_pin(struct av_pin *pin, uint64_t word)
 	uint64_t until = 0;
 
 	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
-	/*
-	 * If another key's user has put its pin here since, its call copies nothing, and is done
-	 * again: av_vm_call().
-	 */
+	/* Another key's user at this pin copies nothing then, and tries again: av_vm_call(). */
 	atomic_store(&pin->bytes, 0);
 	while (may_copy(pin, word)) {
 		if (av_timed_out(&until))

@@ -191,10 +191,7 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
-/*
- * Replace all fields but those of windows. Accesses meanwhile get AV_CHECK_BUSY and retry.
- * Context, return: as av_key_destroy()
- */
+/* Replace all but the windows' fields. Accesses get AV_CHECK_BUSY. Else as av_key_destroy(). */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /*
@@ -296,10 +293,7 @@ struct av_window_bind {
 	uint64_t length;
 };
 
-/*
- * Create a window that permits no access. @limit: as av_key_create(). Return: a key with its index;
- * or 0 and errno ENOMEM
- */
+/* Create a window, a key that permits no access yet. @limit, return: as av_key_create() */
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
 				      uint32_t limit);
 
@@ -427,10 +421,7 @@ uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length);
 /* Does @part, a key's field @heap, describe files? */
 bool av_file_region_is(const struct av_seg *seg, uint32_t part);
 
-/*
- * A region and all copies to it have ended. With the last region of a run, its peers unmap the
- * files. Context: as av_file_region().
- */
+/* A region and its copies have ended. With a run's last, peers unmap it. As av_file_region(). */
 void av_file_region_end(struct av_seg *seg, uint32_t part);
 
 /* The context is being closed, and no access is under way: end all its runs. */

@@ -238,7 +238,6 @@ void av_odp_quiesce(struct av_seg *seg);
 /*
  * Wait until the table of @seg reflects every invalidation that a thread could have noticed: 1 s at
  * most for an own segment, 10 ms for a peer's, since a stopped owner must not stop its peers.
- * Nearly always a single load.
  */
 void av_odp_settle(const struct av_seg *seg);
 

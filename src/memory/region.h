@@ -2,7 +2,7 @@
 /*
  * Regions of memory: how one is checked, prepared, changed, ended and reported; memory that the
  * library allocates for a region; the shared heap's regions; and the tools they need. Unless a
- * function says otherwise: any thread of the owner; no lock held; may block.
+ * function says otherwise: any thread; own contexts; no lock held; may block.
  */
 #ifndef AV_MEMORY_REGION_H
 #define AV_MEMORY_REGION_H

@@ -68,7 +68,6 @@ struct node {
 	struct counts of[AV_KEY_CHUNK];
 };
 
-/* The node of a key's index, or NULL if it does not exist. */
 static struct node *node_of(const struct av_seg *seg, uint32_t index)
 {
 	uint32_t chunk = index / AV_KEY_CHUNK;

@@ -88,7 +88,6 @@ static_assert(offsetof(struct av_file_run, begin) == offsetof(struct av_heap_par
 		      offsetof(struct av_file_run, what) == offsetof(struct av_heap_part, at),
 	      "a run's descriptor begins as a part's");
 
-/* One run with regions on it. */
 struct run {
 	LIST_ENTRY(run) entry;
 	struct av_seg *seg;

@@ -348,10 +348,7 @@ struct av_klm_fill {
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 
-/*
- * Can all bytes of a UMR span be accessed now? Checks keys and ranges; touches none of the
- * program's memory. Context, return: as av_mem_get()
- */
+/* Can a UMR span's bytes be accessed? Touches none of them. Context, return: as av_mem_get() */
 AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
 
 /*

@@ -207,7 +207,6 @@ static enum av_fault vm_failure(int err, bool write, struct av_seg *seg, const v
 	}
 }
 
-/* The bytes of a span from @offset on. */
 static struct av_vm_remote remote_part(const struct av_span *span, uint64_t offset, uint64_t bytes)
 {
 	return (struct av_vm_remote){

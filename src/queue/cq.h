@@ -191,10 +191,7 @@ static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 /* Number of the used producer ring: 0 or 1, whatever value a peer has stored. */
 uint32_t av_cq_used(const struct av_cq_shared *cq);
 
-/*
- * The place of entry @number in producer ring @i, whatever it holds. NULL: the ring is unsound.
- * Context: the caller holds a lock of the CQ.
- */
+/* The place of entry @number in ring @i, whatever it holds; NULL: unsound. A CQ's lock is held. */
 struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq, uint32_t i,
 			   uint32_t number);
 
@@ -326,10 +323,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
 		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
 
-/*
- * Does the CQ hold the completion of receive request @wqe of QP @qpn? For repair after a death.
- * Return: false, too, if the lock timed out
- */
+/* Does the CQ hold the completion of receive @wqe of QP @qpn? False, too, if the lock timed out. */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);
 
 /* === notify ====================================================================== */

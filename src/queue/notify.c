@@ -150,7 +150,6 @@ struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t
 	return bell;
 }
 
-/* Wake a thread that waits for the event. */
 static void wake_waiter(struct av_cq_shared *cq)
 {
 	if (atomic_load(&cq->waiters))

@@ -147,7 +147,6 @@ struct processes {
 	unsigned int count;
 };
 
-/* The entry of a context's process. */
 static struct av_process_info *find_or_add_process(struct processes *all,
 						   const struct av_seg_head *head)
 {

@@ -219,10 +219,7 @@ struct av_qp_request {
 	const struct av_page_policy *policy; /* pages of its rings; NULL: any */
 };
 
-/*
- * Round requested capacities up to what the rings hold, as adapters do, but not above @max_wr, the
- * device's max_qp_wr. A depth of 0 stays 0.
- */
+/* Round capacities up to what the rings hold, at most @max_wr (max_qp_wr); a depth 0 stays 0. */
 void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
 
 /*
@@ -251,10 +248,7 @@ typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 /* The largest slot, in bytes. */
 #define AV_SQ_STRIDE_MAX (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
 
-/*
- * Slot of a send request, AV_SQ_STRIDE_MAX mapped bytes at least. NULL: the ring is unsound,
- * because a peer's segment may hold anything.
- */
+/* Slot of a send request, AV_SQ_STRIDE_MAX bytes mapped. NULL: unsound, by a peer's doing. */
 struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number);
 
 /* The operands of a request in an av_sq_slot(). NULL: no room for them, or the ring is unsound. */

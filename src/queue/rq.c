@@ -43,7 +43,6 @@ static bool is_shared(const struct av_rq_shared *rq)
 	return atomic_load_explicit(&rq->id, memory_order_relaxed) != 0;
 }
 
-/* Offset of the room for payload in a slot. */
 static uint64_t payload_at(uint32_t max_sge)
 {
 	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge),
@@ -461,7 +460,6 @@ static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t w
 	return places;
 }
 
-/* The arrays of a shared queue. */
 struct arrays {
 	uint64_t order, stack;
 	uint32_t places;

@@ -149,10 +149,7 @@ void av_rq_fini(struct av_seg *seg, uint32_t index);
  */
 AV_MUST_USE int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity);
 
-/*
- * Remove all requests. The queue pair's state is RESET, and nobody takes or polls here meanwhile.
- * Context: the owner.
- */
+/* Remove all requests. Context: the owner; state RESET; nobody takes or polls here meanwhile. */
 void av_rq_reset(struct av_rq_shared *rq);
 
 /*

@@ -272,7 +272,6 @@ static void requeue_recv_wqe(struct av_seg *seg, struct av_rq_shared *rq, uint64
 		put_first(seg, rq, mark, place);
 }
 
-/* Does an entry lead to it? */
 static bool has_entry(struct av_seg *seg, struct av_rq_shared *rq, uint32_t mark, uint32_t place)
 {
 	uint32_t head = av_rq_taken(rq), waiting = atomic_load(&rq->tail) - head;
