@@ -185,8 +185,7 @@ AV_MUST_USE enum av_copy_result av_copy_part_at(void *dst, const void *src, size
 
 /*
  * Copy @len bytes within this process, the last ones last. Ranges may overlap only if dst <= src.
- * Context: any thread; may wait for pages, so hold no lock that another thread needs to make
- * progress; keeps errno.
+ * Any thread; keeps errno; may wait for pages: hold no lock that others need to make progress.
  */
 AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)
 {

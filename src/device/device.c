@@ -30,10 +30,7 @@ const struct av_model av_model_own = {
 };
 
 static const struct av_model profiles[] = {
-	/*
-	 * ConnectX-6 Dx, one port of 100 Gb/s, with a firmware of 2023. Verbs have the vendor's
-	 * OUI, the bus its PCI number.
-	 */
+	/* ConnectX-6 Dx, 100 Gb/s, of 2023. Verbs have the vendor's OUI, the bus its PCI number. */
 	{
 		.profile = "connectx",
 		.prefix = "mlx5_",

@@ -150,10 +150,7 @@ static bool is_port_of_device(const struct av_dir_port *p, const char *device)
 	return strcmp(load_port_name(p).text, device) == 0;
 }
 
-/*
- * Is it the device's port in that namespace, with the device's kind of GID table? A row that
- * becomes another port meanwhile may match either.
- */
+/* The device's port there, of its kind of table? A row becoming another may match either. */
 static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
 	return atomic_load(&p->ready) && is_port_of_device(p, dev->ibv.name) &&

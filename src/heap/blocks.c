@@ -29,10 +29,7 @@ static bool exceeds_all(uint64_t bytes)
 	       bytes / info.mem_unit > info.totalram + info.totalswap;
 }
 
-/*
- * Is a block of that size the kernel's to give, or to refuse? Yes where it counts private memory
- * (RLIMIT_DATA), and for more than there is at all.
- */
+/* For the kernel to decide? Yes if it counts private memory (RLIMIT_DATA), or past all there is. */
 static bool limits_apply(uint64_t bytes)
 {
 	struct rlimit data;

@@ -82,10 +82,7 @@ void av_heap_lock_in_child(void);
  */
 AV_MUST_USE bool av_heap_enter(void);
 
-/*
- * The same, and signals wait meanwhile. For whoever maps a block or changes the list: a handler may
- * call fork(), which goes through the list.
- */
+/* The same, to map a block or change the list. Signals wait: a handler's fork() would read it. */
 AV_MUST_USE bool av_heap_enter_to_change(void);
 void av_heap_exit(void);
 

@@ -15,8 +15,7 @@
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
-/* Without the file: new private memory with the same bytes. What threads store meanwhile is lost.
- */
+/* Without the file: new private memory, the same bytes. What threads store meanwhile is lost. */
 static void copy_private(uint64_t at, uint64_t bytes)
 {
 	void *p = av_heap_map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -92,8 +91,7 @@ static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange,
 	b->kind = AV_BLOCK_PRIVATE;
 }
 
-/* For the child of a process whose blocks stay where they are. Not by the program's mapping, which
- * it may have protected. */
+/* For a child, if the blocks stay. Not by the program's mapping, which it may have protected. */
 static void copy_block(struct av_block *b)
 {
 	uint64_t bytes = b->end - b->begin;

@@ -99,10 +99,7 @@ AV_EXPORT void *malloc(size_t bytes)
 		       AV_NEXT_OF(malloc)(bytes));
 }
 
-/*
- * dlsym(3) frees the message of an earlier failure, here again, before it has found the function
- * behind ours: that message is lost.
- */
+/* dlsym(3) frees its last message here before it has found the function behind ours: it is lost. */
 static void free_first(void *p)
 {
 	static _Thread_local bool inside AV_TLS_FAST;

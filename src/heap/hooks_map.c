@@ -25,8 +25,7 @@ AV_FIND_NEXT(mmap);
 AV_FIND_NEXT(munmap);
 AV_FIND_NEXT(mremap);
 
-/* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable
- * and writable. */
+/* Like malloc()'s memory: private, of no file, anywhere, no less and no more than read-write. */
 static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)
 {
 	return !at && bytes && prot == (PROT_READ | PROT_WRITE) &&

@@ -224,9 +224,7 @@ struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t
  */
 AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
-/*
- * Claim a number for a queue pair, never 0, 1 or 0xffffff. -ENOMEM: @limit are in use. Lock-free.
- */
+/* Claim a number for a queue pair: never 0, 1, 0xffffff. -ENOMEM: @limit are in use. Lock-free. */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);
 void av_dir_qpn_remove(uint32_t qpn);
 
@@ -301,10 +299,7 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 uint32_t av_dir_failures(void);
 uint32_t av_dir_failures_add(void);
 
-/*
- * The first context of a device at or after @slot (in and out) whose process lives; 0: none. Joined
- * or not.
- */
+/* A device's first context from @slot (in, out) on whose process lives; 0: none. Joined or not. */
 uint32_t av_dir_next_context(const char *device, uint32_t *slot, struct av_dir_memory *memory);
 
 /* Layout of the directory file, and functions to change it: for files with a table in it. */
@@ -513,11 +508,10 @@ const char *av_dir_path(void);
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
 
 /*
- * Begin and end a change of the directory. A mutex serialises the threads of this process, then a
- * record lock on byte 0 the processes. A holder may be stopped, so nobody waits without limit.
- * Opening a device, claiming a queue pair number, closing and exiting need no change.
- * Context: joined; the caller holds no lock of the data path. Waits AV_PEER_TIMEOUT_NS at most.
- * Return: 0; -EBUSY: timed out
+ * Begin and end a change of the directory. A mutex serialises this process's threads, then a record
+ * lock on byte 0 the processes. A holder may be stopped, so nobody waits without limit. Opening a
+ * device, claiming a queue pair number, closing and exiting need no change. Context: joined; no
+ * lock of the data path is held. Waits AV_PEER_TIMEOUT_NS at most; -EBUSY: timed out
  */
 AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);
@@ -600,10 +594,9 @@ static inline void av_dir_count_down(const char *device)
 }
 
 /*
- * Add the counts of an ending context to the totals of its device, by @count. @folder: of the
- * directory; still holds the context's folder. If the process dies before av_ended_kept(), the
- * counts are still added exactly once: whoever clears the row calls both functions again.
- * Context: within a change.
+ * Add the counts of an ending context to the totals of its device, by @count, within a change.
+ * @folder: of the directory; still holds the context's. If the process dies before av_ended_kept(),
+ * the counts are still added exactly once: whoever clears the row calls both functions again.
  */
 void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count);
 

@@ -36,9 +36,8 @@ void av_capture_end(unsigned int number);
 
 /*
  * Walk the captures that cover a context: its process, and its @device (at most 64 bytes are
- * compared; NULL: any). Skips captures that are over, and those whose processes have died; asks the
- * kernel about a process every 100 ms at most.
- * Return: the number of the next capture, or 0 after the last
+ * compared; NULL: any). Skips captures that are over, or whose process has died; asks the kernel
+ * about a process every 100 ms at most. Return: the next capture's number; 0: no more
  */
 unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at);
 
@@ -238,10 +237,7 @@ unsigned int av_reuseport_members(int group);
 /* The place of a process. AV_REUSEPORT_NOBODY: it is no member. */
 uint32_t av_reuseport_place(int group, uint32_t proc);
 
-/*
- * Write the place of each block's owner to @place[AV_QPN_BLOCKS]. AV_REUSEPORT_NOBODY: the block
- * has no owner, or its owner is no member.
- */
+/* Write each block's owner's place to @place[AV_QPN_BLOCKS]; AV_REUSEPORT_NOBODY: it has none. */
 void av_reuseport_places(int group, uint32_t *place);
 
 /*
@@ -258,10 +254,7 @@ void av_reuseport_tell(int group);
 /* The owner of that number's block. 0: none. Lock-free. */
 uint32_t av_reuseport_owner(uint32_t qpn);
 
-/*
- * Make @proc the owner of the block of its number @qpn.
- * Return: false: another living process owns the block, and has a number in it
- */
+/* Make @proc own the block of its @qpn. Return: false: another living owner has a number there */
 AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
 
 /* === page users ================================================================== */
@@ -285,8 +278,7 @@ AV_MUST_USE int av_page_users_join(uint32_t ref, uint64_t at);
 /*
  * This process uses the block once less. If no process uses it any more, calls @last, unless NULL,
  * within a change of the directory: nobody can begin to use the block meanwhile. Without the change
- * lock it cannot know, and does not call @last.
- * Return: true: no process uses the block any more; @last was called, unless NULL
+ * lock it cannot know, and does not. Return: true: no process uses it any more
  */
 bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg);
 

@@ -43,10 +43,7 @@ static void doorbell_name(char name[16], uint32_t id)
 	snprintf(name, 16, "doorbell%u", id);
 }
 
-/*
- * For reading and writing: so a reader is never at end of file and waits for no writer, and a
- * writer gets no SIGPIPE when the owner dies (pipe(7)).
- */
+/* Read-write: no end of file, no wait for writers, no SIGPIPE when the owner dies (pipe(7)). */
 static int open_fifo(uint32_t ref, uint32_t id, int flags)
 {
 	char name[16];

@@ -11,9 +11,8 @@
 #include "segment/segment.h"
 
 /*
- * A context inspects each of its requests if a capture (registry/tables.h) may cover it. Its
- * segment then has the flag AV_WATCHED_CAPTURE.
- * Context of these functions: any thread; the process has joined the directory.
+ * A context with the flag AV_WATCHED_CAPTURE inspects each of its requests: a capture
+ * (registry/tables.h) may cover it. Any thread calls these; the process has joined the directory.
  */
 
 /* Set or clear every context's flag, after a capture has begun. Maps segments, so it may block. */
@@ -74,10 +73,7 @@ void av_faults_refresh(struct av_faults *f);
  */
 AV_MUST_USE int av_faults_write(const char *device, const char *text, unsigned int *told);
 
-/*
- * Read the rules of a device as somebody wrote them. The process need not have joined the
- * directory. Return: false: the device has none
- */
+/* Read the rules of a device as written, joined or not. Return: false: the device has none */
 AV_MUST_USE bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES]);
 
 #endif

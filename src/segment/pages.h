@@ -20,10 +20,7 @@
 
 /* === alloc ======================================================================= */
 
-/*
- * Allocation in an own segment. Context: any thread of the owner. A fault rule (observers.h) can
- * make av_seg_alloc() and av_pages_alloc() fail.
- */
+/* In an own segment, any thread. Fault rules can make av_seg_alloc() and av_pages_alloc() fail. */
 
 /*
  * The segment's @file, @tables and @head are there. Allocates offsets in [begin, end), and key
@@ -125,10 +122,7 @@ struct av_page_object {
 	enum av_alloc_type fallback;
 };
 
-/*
- * Read the policy of one kind of object from the variables, by @get. Ignores an unknown type, and a
- * size out of range; calls @complain for the size.
- */
+/* Read an object's policy by @get; ignores what is wrong, and calls @complain if it is a size. */
 struct av_page_policy av_page_policy_read(const struct av_page_object *object,
 					  av_page_variable *get, const void *where,
 					  void (*complain)(const char *name, const char *value));

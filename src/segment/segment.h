@@ -328,18 +328,14 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 /*
  * Calls between processes. av_seg_call() has the function set by av_seg_call_by() run in a
  * segment's process: in the watcher thread, with its own segment. The function must not block.
- * Several calls may become one. av_seg_call() makes system calls and never waits.
- * av_seg_end_calls() ends calls to an own segment that is about to be closed; its socket then
- * passes its memory to no new peer.
+ * Several calls may become one. Makes system calls, never waits. av_seg_end_calls() ends calls to
+ * an own segment, about to be closed; its socket then passes its memory to no new peer.
  */
 void av_seg_call_by(void (*called)(struct av_seg *seg));
 void av_seg_call(struct av_seg *seg);
 void av_seg_end_calls(struct av_seg *seg);
 
-/*
- * Have all peers unmap their views of files that have ended here (segment/pages.h).
- * Context: any thread. Makes system calls; never waits for a peer.
- */
+/* Have peers unmap views of files that have ended here. Any thread; system calls, no waiting. */
 void av_seg_call_peers(void);
 
 /* Close an own segment: mark it closed, remove its files, end its creator's use. */
@@ -501,10 +497,7 @@ struct av_doorbell_record {
 #define AV_DOORBELL_BYTES (1 << 20)
 static_assert(AV_DOORBELL_BYTES / sizeof(struct av_doorbell_record) > AV_MAX_CQ, "records");
 
-/*
- * Make a doorbell of an own segment.
- * Return: blocking descriptor to read from, which the caller closes; or -errno
- */
+/* Make a doorbell of an own segment. Return: blocking descriptor, the caller's to close; -errno */
 AV_MUST_USE int av_doorbell_create(struct av_seg *seg, uint32_t id);
 
 /* Open the doorbell for reading once more. Return: the same, but non-blocking */
@@ -515,10 +508,9 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id);
 
 /*
  * Append a record to a doorbell of any process. If the FIFO is full and cannot be enlarged, drops
- * the record: the descriptor is readable anyway.
+ * the record: the descriptor is readable anyway. Return: 0; or -errno if nothing could be written
  * Context: any thread. Waits for nothing but doorbell_mutex. Hold no lock of the data path, because
  * a system call that wakes a sleeper takes 7 us, or the core. No cancellation point; keeps errno.
- * Return: 0; or -errno if nothing could be written
  */
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record);
 

@@ -244,8 +244,7 @@ static void forget_pages_owners(struct av_seg *seg)
 #define MIB    (1ull << 20)
 #define GIB    (1ull << 30)
 
-/* Nothing of it changes while @serial is not 0. Changed under the mutex; the first four are read
- * without. */
+/* Constant while @serial is not 0. Changed under the mutex; the first four are read without. */
 struct view {
 	_Atomic uint64_t serial; /* 0: free */
 	_Atomic uint64_t begin, bytes;
