@@ -58,10 +58,7 @@ static void continue_at(ucontext_t *uc, uintptr_t landing)
 #endif
 }
 
-/*
- * By the very instruction it interrupted? Not by kill() and its kin (codes up to 0), nor by the two
- * errors that hardware reports asynchronously.
- */
+/* Not by kill() and its kin (codes up to 0), nor by errors that hardware reports asynchronously. */
 static bool is_synchronous(int sig, const siginfo_t *info)
 {
 	if (info->si_code <= 0)

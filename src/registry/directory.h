@@ -165,10 +165,7 @@ AV_MUST_USE bool av_dir_join_again(void);
 /* Undo one join. The last one frees the slot. The last process removes the directory. */
 void av_dir_leave(void);
 
-/*
- * At the exit of the process: remove its contexts and their folders. Nothing works afterwards. The
- * slot's lock remains until the process has ended.
- */
+/* At exit: remove our contexts and folders, for good. The slot's lock stays until we have ended. */
 void av_dir_abandon(void);
 
 /* Does the process live? Makes a system call, unless it is the caller itself. */
