@@ -15,13 +15,13 @@
  */
 
 enum av_fork_row {
-	AV_FORK_DEVICE_LIST,	 /* its mutex is held while the system's library is called */
-	AV_FORK_WATCHER,	 /* its mutexes are held while a thread starts or ends */
-	AV_FORK_PORT_WATCH,	 /* its mutex is held while something is watched */
-	AV_FORK_CAPTURE_SETTING, /* its mutex is held while the directory is read */
-	AV_FORK_NET,		 /* its mutexes are held while the directory is changed */
-	AV_FORK_CM,		 /* its mutex is held while the directory is changed */
-	AV_FORK_DIRECTORY,	 /* its mutex is held while files are locked */
+	AV_FORK_DEVICE_LIST, /* its mutex is held while the system's library is called */
+	AV_FORK_WATCHER,     /* its mutexes are held while a thread starts or ends */
+	AV_FORK_PORT_WATCH,  /* its mutex is held while something is watched */
+	AV_FORK_CAPTURES,    /* a mutex of it is held while the directory is read */
+	AV_FORK_NET,	     /* its mutexes are held while the directory is changed */
+	AV_FORK_CM,	     /* its mutex is held while the directory is changed */
+	AV_FORK_DIRECTORY,   /* its mutex is held while files are locked */
 	/* These take only the locks of rows below them. */
 	AV_FORK_CONTEXTS,
 	AV_FORK_SEGMENTS,
@@ -29,12 +29,11 @@ enum av_fork_row {
 	AV_FORK_GUARDED_RANGES,
 	AV_FORK_ODP_NOTIFY,
 	AV_FORK_ODP_PREFETCH,
-	AV_FORK_SHARED_HEAP,  /* its mutexes are held while pages move: */
-	AV_FORK_DEFERRED,     /* so this one is taken while those are held */
-	AV_FORK_FILE_RUNS,    /* taken while a region begins or ends */
-	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */
-	AV_FORK_WINDOWS,      /* taken while a queue pair is connected or destroyed */
-	AV_FORK_THREADS,      /* taken while a thread starts or has ended */
+	AV_FORK_SHARED_HEAP, /* its mutexes are held while pages move: */
+	AV_FORK_DEFERRED,    /* so this one is taken while those are held */
+	AV_FORK_FILE_RUNS,   /* taken while a region begins or ends */
+	AV_FORK_WINDOWS,     /* taken while a queue pair is connected or destroyed */
+	AV_FORK_THREADS,     /* taken while a thread starts or has ended */
 	AV_FORK_N
 };
 

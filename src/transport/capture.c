@@ -43,6 +43,8 @@ struct file {
 	uint32_t snaplen;
 };
 
+/* Of the setting, and of the files. */
+static pthread_mutex_t setting_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct file files[AV_CAPTURES]; /* by number, from 1 */
 
@@ -55,18 +57,19 @@ static void close_file(struct file *f)
 
 static void reset_captures_in_child(void)
 {
+	pthread_mutex_init(&setting_mutex, NULL);
 	pthread_mutex_init(&file_mutex, NULL);
 	for (size_t i = 0; i < AV_CAPTURES; i++)
 		close_file(&files[i]); /* they share their file position with the parent's */
 }
 
-static const struct av_fork_handlers file_fork_handlers = {.child = reset_captures_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_captures_in_child};
 
 static void open_capture_file(struct file *f, unsigned int number, uint32_t stamp)
 {
 	struct av_capture_spec spec;
 
-	(void)av_fork_register(AV_FORK_CAPTURE_FILE, &file_fork_handlers);
+	(void)av_fork_register(AV_FORK_CAPTURES, &fork_handlers);
 	close_file(f);
 	if (!av_capture_spec(number, stamp, &spec))
 		return;
@@ -294,16 +297,8 @@ void av_capture_seen(const struct av_net_seen *seen)
 
 /* ANYVERBS_CAPTURE: a capture of the own contexts, from the first that is opened. */
 
-static pthread_mutex_t setting_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int last_begun; /* of the capture that was begun last; 0: none */
 static uint32_t stamp;		/* its stamp */
-
-static void reset_setting_in_child(void)
-{
-	pthread_mutex_init(&setting_mutex, NULL);
-}
-
-static const struct av_fork_handlers setting_fork_handlers = {.child = reset_setting_in_child};
 
 /* Make the file, and set its name and identity in @spec. Return: 0 or errno */
 static int create_capture_file(const char *name, struct av_capture_spec *spec)
@@ -349,7 +344,7 @@ void av_capture_context_opened(struct av_seg *seg)
 	const char *name = secure_getenv("ANYVERBS_CAPTURE");
 	int saved = errno;
 
-	(void)av_fork_register(AV_FORK_CAPTURE_SETTING, &setting_fork_handlers);
+	(void)av_fork_register(AV_FORK_CAPTURES, &fork_handlers);
 	pthread_mutex_lock(&setting_mutex);
 	if (name && *name && !(last_begun && av_capture_is_mine(last_begun, stamp)))
 		begin_setting(name);

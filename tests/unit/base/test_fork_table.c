@@ -30,7 +30,7 @@ static void call(enum when when, int row)
 /* clang-format off */
 #define ROWS(X) \
 	X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) \
-	X(16) X(17) X(18)
+	X(16) X(17)
 #define HANDLERS(row) \
 	static void prepare_##row(void) { call(PREPARE, row); } \
 	static void parent_##row(void) { call(PARENT, row); } \
