@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between GIDs and socket addresses, by pure functions; and the counters of packets. */
+/* Conversion between GIDs and socket addresses, by pure functions. */
 #ifndef AV_NET_ADDRESS_H
 #define AV_NET_ADDRESS_H
 
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -77,14 +76,6 @@ static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16]
 	memset(gid + 10, 0xff, 2);
 	memcpy(gid + 12, &name->v4.sin_addr, 4);
 	return ntohs(name->v4.sin_port);
-}
-
-/* The counters behind av_net_counted(). Context: any thread; lock-free */
-extern _Atomic uint64_t av_net_counter[AV_NET_COUNTS] __attribute__((visibility("hidden")));
-
-static inline void av_net_count(enum av_net_count what, uint64_t packets)
-{
-	atomic_fetch_add_explicit(&av_net_counter[what], packets, memory_order_relaxed);
 }
 
 #endif

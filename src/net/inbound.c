@@ -53,11 +53,6 @@ static _Atomic uint64_t looked_ns; /* when av_net_poll() looked last */
 
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
 
-uint64_t av_net_counted(enum av_net_count what)
-{
-	return atomic_load_explicit(&av_net_counter[what], memory_order_relaxed);
-}
-
 void av_net_receive_by(const struct av_net_receiver *r)
 {
 	receiver = r;

@@ -13,6 +13,7 @@
 #ifndef AV_NET_NET_H
 #define AV_NET_NET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -246,7 +247,17 @@ enum av_net_count {
 	AV_NET_COUNTS
 };
 
-/* Context: any thread; lock-free */
-uint64_t av_net_counted(enum av_net_count what);
+extern _Atomic uint64_t av_net_counter[AV_NET_COUNTS] __attribute__((visibility("hidden")));
+
+/* Context of both: any thread; lock-free */
+static inline uint64_t av_net_counted(enum av_net_count what)
+{
+	return atomic_load_explicit(&av_net_counter[what], memory_order_relaxed);
+}
+
+static inline void av_net_count(enum av_net_count what, uint64_t packets)
+{
+	atomic_fetch_add_explicit(&av_net_counter[what], packets, memory_order_relaxed);
+}
 
 #endif
