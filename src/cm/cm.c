@@ -21,7 +21,7 @@
 #include "registry/directory.h"
 #include "segment/observers.h"
 #include "segment/pages.h"
-#include "transport/observed.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 struct attended {

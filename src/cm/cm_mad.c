@@ -12,7 +12,8 @@
 #include "net/address.h"
 #include "observe/check.h"
 #include "registry/directory.h"
-#include "transport/observed.h"
+#include "segment/observers.h"
+#include "transport/transport.h"
 
 /* --- whose ----------------------------------------------------------------------------- */
 

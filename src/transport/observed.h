@@ -133,20 +133,6 @@ void av_capture_context_opened(struct av_seg *seg);
 
 /* === inject ====================================================================== */
 
-/* May queue pairs use packets, or must they? Context of these functions: any thread. */
-
-/* May any? False with ANYVERBS_TRANSPORT=direct. */
-bool av_wire_is_allowed(void);
-
-/* Must every one that can (ANYVERBS_TRANSPORT=wire)? */
-bool av_wire_is_forced(void);
-
-/* Those of that context? Only on an Ethernet link, and if av_wire_is_allowed(). */
-bool av_wire_is_possible(const struct av_seg *seg);
-
-/* A connection of that context to that address? Only if the address has a GID, too. */
-bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah);
-
 /*
  * Faults on demand at requests, packets, contexts and verbs. They run the code of real faults: the
  * rules, the retries and the reset of the device. A packet that arrives is dropped, damaged,

@@ -271,6 +271,18 @@ AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, s
  * runs the same operations, and the same rules apply to faults (transport/rules.h).
  */
 
+/* May any queue pair use packets? False with ANYVERBS_TRANSPORT=direct. Context: any thread. */
+bool av_wire_is_allowed(void);
+
+/* Must every queue pair use packets, if it can (ANYVERBS_TRANSPORT=wire)? Context: any thread. */
+bool av_wire_is_forced(void);
+
+/*
+ * May a connection of that context to that address use packets? Only on an Ethernet link, if the
+ * address has a GID, and av_wire_is_allowed(). Context: any thread.
+ */
+bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah);
+
 /*
  * Does an own context reach queue pair @qpn at address @ah by packets? Yes if @ah is no address of
  * the own port, and this directory has no queue pair @qpn at @ah. ANYVERBS_TRANSPORT=wire: always,

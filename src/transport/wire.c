@@ -5,13 +5,42 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "device/device.h"
+#include "device/port.h"
+#include "observe/flight.h"
+#include "registry/tables.h"
 #include "segment/segment.h"
 #include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
+
+static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
+static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
+
+bool av_wire_is_forced(void)
+{
+	return av_setting_is(&wire_only);
+}
+
+bool av_wire_is_allowed(void)
+{
+	return !av_setting_is(&direct_only);
+}
+
+static bool wire_is_possible(const struct av_seg *seg)
+{
+	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && av_wire_is_allowed();
+}
+
+bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah)
+{
+	return wire_is_possible(seg) && ah->is_global;
+}
 
 /* Then it is reached directly, whatever network is between the two addresses. */
 static bool is_in_directory(const struct ibv_ah_attr *ah, uint32_t qpn)
@@ -49,13 +78,89 @@ bool av_wire_catch_up(const struct av_qp_ref *end)
 	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
 }
 
+/* --- groups ------------------------------------------------------------------------- */
+
+/*
+ * That datagram queue pairs receive for. The directory says which a queue pair is attached to,
+ * whatever its state; here is what has been joined, and must be left.
+ */
+
+static bool is_group(const struct av_wire_joined *j, const uint8_t group[16])
+{
+	return memcmp(j->group, group, sizeof(j->group)) == 0;
+}
+
+static bool has_joined(const struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
+{
+	for (uint32_t i = 0; i < w->joined_count; i++)
+		if (is_group(&w->joined[i], group) &&
+		    memcmp(w->joined[i].address, address, sizeof(w->joined[i].address)) == 0)
+			return true;
+	return false;
+}
+
+/* Return: false: no memory */
+static bool record_membership(struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
+{
+	struct av_wire_joined *more = realloc(w->joined, (w->joined_count + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	w->joined = more;
+	more += w->joined_count++;
+	memcpy(more->address, address, sizeof(more->address));
+	memcpy(more->group, group, sizeof(more->group));
+	return true;
+}
+
+/* @group: NULL: any */
+static void drop_memberships(struct av_wire *w, const uint8_t *group)
+{
+	for (uint32_t i = 0; i < w->joined_count;) {
+		struct av_wire_joined j = w->joined[i];
+
+		if (group && !is_group(&j, group)) {
+			i++;
+			continue;
+		}
+		w->joined[i] = w->joined[--w->joined_count];
+		av_net_leave(j.address, j.group);
+	}
+}
+
+/* Addresses of the other family join nothing. */
+static void add_memberships(struct av_wire *w, const uint8_t group[16])
+{
+	for (uint32_t i = 0; i < w->addresses; i++)
+		if (!has_joined(w, w->address[i], group) &&
+		    av_net_join(w->address[i], group) == 0 &&
+		    !record_membership(w, w->address[i], group))
+			av_net_leave(w->address[i], group);
+}
+
+static void join_all(struct av_wire *w)
+{
+	struct av_multicast_member member;
+	uint32_t at = 0;
+
+	while (av_multicast_next(NULL, w->qpn, &at, &member))
+		add_memberships(w, member.gid.raw);
+}
+
+static void leave_all(struct av_wire *w)
+{
+	drop_memberships(w, NULL);
+	free(w->joined);
+	w->joined = NULL;
+}
+
 /* --- the state's life ------------------------------------------------------------ */
 
-void av_wire_delete(struct av_wire *w)
+static void delete_wire(struct av_wire *w)
 {
 	if (!w)
 		return;
-	av_wire_leave_all(w);
+	leave_all(w);
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)
@@ -68,7 +173,7 @@ void av_wire_delete(struct av_wire *w)
 	free(w);
 }
 
-struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses)
+static struct av_wire *new_wire(const struct av_qp_ref *end, uint32_t addresses)
 {
 	struct av_wire *w = calloc(1, sizeof(*w));
 
@@ -105,7 +210,7 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 
 static struct av_wire *new_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
-	struct av_wire *w = av_wire_new(end, 0);
+	struct av_wire *w = new_wire(end, 0);
 
 	if (!w)
 		return NULL;
@@ -115,7 +220,7 @@ static struct av_wire *new_connected(const struct av_qp_ref *end, const struct i
 	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
 	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
 	if (!w->first || !w->part || !w->kept) {
-		av_wire_delete(w);
+		delete_wire(w);
 		return NULL;
 	}
 	return w;
@@ -136,7 +241,8 @@ static struct av_table *table_of(struct av_seg *seg)
 	return table;
 }
 
-int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w)
+/* Publish it. Return: 0 or ENOMEM, and it is still the caller's */
+static int keep_wire(const struct av_qp_ref *end, struct av_wire *w)
 {
 	struct av_table *table = table_of(end->seg);
 
@@ -154,7 +260,7 @@ static int make_connected(const struct av_qp_ref *end, const struct ibv_qp_attr 
 		return ENOMEM;
 	err = av_wire_route_open(end, &attr->ah_attr, &w->route);
 	if (err) {
-		av_wire_delete(w);
+		delete_wire(w);
 		return err;
 	}
 	(void)!av_net_own(w->route.path.src, w->qpn); /* else they come a longer way */
@@ -169,9 +275,9 @@ int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 
 	if (err)
 		return err;
-	err = av_wire_keep(end, w);
+	err = keep_wire(end, w);
 	if (err)
-		av_wire_delete(w);
+		delete_wire(w);
 	return err;
 }
 
@@ -201,7 +307,7 @@ int av_wire_close(const struct av_qp_ref *end)
 	end->qp->wire = 0;
 	av_table_clear(atomic_load(&end->seg->wires), end->qp->index);
 	av_qp_resume(end);
-	av_wire_delete(w);
+	delete_wire(w);
 	return 0;
 }
 
@@ -224,6 +330,117 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 	} else if (to == IBV_QPS_RESET) {
 		av_wire_flushed(end);
 	}
+}
+
+/* --- datagrams: the addresses that a queue pair receives at ------------------------- */
+
+/* @w: NULL: the queue pair has no packets */
+static bool is_open(const struct av_wire *w, const uint8_t address[16])
+{
+	for (uint32_t i = 0; w && i < w->addresses; i++)
+		if (memcmp(w->address[i], address, sizeof(w->address[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Have packets for one address come, unless it is open already. */
+static void open_wire_address(struct av_wire *w, const union ibv_gid *gid)
+{
+	int err;
+
+	if (is_open(w, gid->raw))
+		return;
+	err = av_net_open(gid->raw);
+	if (err) {
+		w->unopened = err;
+		if (err == -EBUSY) /* it would not even receive, and its program hears nothing */
+			av_net_warn(gid->raw, err);
+		return;
+	}
+	memcpy(w->address[w->addresses++], gid->raw, sizeof(gid->raw));
+	(void)!av_net_own(gid->raw, w->qpn);
+}
+
+static void open_addresses(const struct av_qp_ref *end, struct av_wire *w)
+{
+	uint32_t port = end->seg->head->port;
+
+	for (uint32_t row = 0; row < AV_GID_MAX; row++) {
+		union ibv_gid gid;
+
+		if (av_port_has_row(port, row) &&
+		    av_port_gid(port, row, &gid) == IBV_GID_TYPE_ROCE_V2)
+			open_wire_address(w, &gid);
+	}
+}
+
+void av_wire_open_datagrams(const struct av_qp_ref *end)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (!wire_is_possible(end->seg) || (w && w->qpn == atomic_load(&end->qp->qpn)))
+		return;
+	if (av_wire_close(end)) /* what another queue pair, which had this place before, has left */
+		return;
+	w = new_wire(end, AV_GID_MAX);
+	if (!w)
+		return;
+	open_addresses(end, w);
+	if (keep_wire(end, w))
+		delete_wire(w);
+	else
+		join_all(w);
+}
+
+bool av_wire_sends(const struct av_qp_ref *end)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	return w && w->addresses;
+}
+
+static void tell_unsent(const struct av_wire *w, const uint8_t src[16])
+{
+	if (w && w->unopened)
+		av_net_warn(src, w->unopened);
+	else if (w)
+		av_warn_once("an address has come since a datagram queue pair entered RTR: to and "
+			     "from other hosts, its datagrams there are lost until it is reset");
+}
+
+struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_net_path *path)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (is_open(w, path->src))
+		return av_net_burst(path, end->seg->head->device);
+	tell_unsent(w, path->src);
+	return NULL;
+}
+
+bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path)
+{
+	AV_ASSERT_HELD(&end->qp->exec);
+	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
+}
+
+void av_wire_join(const struct av_qp_ref *end, const union ibv_gid *group)
+{
+	struct av_wire *w;
+
+	av_wire_open_datagrams(end);
+	w = av_wire_at(end->seg, end->qp->index);
+	if (w)
+		add_memberships(w, group->raw);
+}
+
+void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (w)
+		drop_memberships(w, group->raw);
 }
 
 /* --- moving to the wire ----------------------------------------------------------- */
@@ -267,7 +484,7 @@ static bool install(const struct av_qp_ref *end, struct av_wire *w)
 	if (atomic_load(&end->qp->qpn) != w->qpn || !AV_RESPONDER_ANSWERS(state) ||
 	    !set_to_wire_from(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_MOVED))
 		return false;
-	if (av_wire_keep(end, w)) {
+	if (keep_wire(end, w)) {
 		atomic_store(&end->qp->to_wire, AV_TO_WIRE_CANNOT);
 		return false;
 	}
@@ -289,13 +506,13 @@ static int move_qp_to_wire(const struct av_qp_ref *end, const struct ibv_qp_attr
 		return EADDRNOTAVAIL;
 	err = av_qp_quiesce(end);
 	if (err) {
-		av_wire_delete(w);
+		delete_wire(w);
 		return err;
 	}
 	moved = install(end, w);
 	av_qp_resume(end);
 	if (!moved)
-		av_wire_delete(w);
+		delete_wire(w);
 	return moved ? 0 : EADDRNOTAVAIL;
 }
 

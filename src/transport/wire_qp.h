@@ -187,23 +187,6 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
 	return table ? av_table_get(table, index) : NULL;
 }
 
-/*
- * Allocate the state of an own queue pair, with room for @addresses; NULL: no memory. The caller
- * owns it until av_wire_keep() publishes it, which returns 0 or ENOMEM.
- */
-struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
-AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
-
-/* Leave its groups, close its addresses and route, and free it. It is unpublished, or NULL. */
-void av_wire_delete(struct av_wire *w);
-
-/*
- * The open addresses of a datagram queue pair join all groups that it is attached to; they leave
- * all that they have joined. Context: as av_wire_open().
- */
-void av_wire_join_all(struct av_wire *w);
-void av_wire_leave_all(struct av_wire *w);
-
 /* Has the queue pair failed, as when a CQ was full? Then the rest of the queue is to be flushed. */
 static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 {
