@@ -349,20 +349,6 @@ int av_net_send(struct av_net_burst *b)
 	return err;
 }
 
-int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
-{
-	static const uint8_t none[16];
-	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_PASSED, none, 0);
-	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
-	int saved = errno, ret;
-
-	cut.path.source_port = AV_ROCE_PORT;
-	put_icrc(&cut.path, packet, bytes, 0);
-	ret = e ? av_misrouted_pass(&e->socket, proc, &cut) : -ENOTCONN;
-	errno = saved;
-	return ret;
-}
-
 /* --- why a peer does not answer -------------------------------------------------- */
 
 #define QUESTIONS 8 /* that are open. More at once: the oldest is forgotten */

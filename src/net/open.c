@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -246,6 +248,45 @@ static bool unuse(struct av_endpoint *e)
 	return e && --e->users == 0;
 }
 
+/* --- interfaces ------------------------------------------------------------------- */
+
+static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
+{
+	union av_net_name name;
+	uint8_t gid[16];
+
+	if (!i->ifa_addr ||
+	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+		return false;
+	memcpy(&name, i->ifa_addr,
+	       i->ifa_addr->sa_family == AF_INET ? sizeof(name.v4) : sizeof(name.v6));
+	(void)av_net_gid(&name, gid);
+	return memcmp(gid, address, sizeof(gid)) == 0;
+}
+
+/*
+ * The interface that has an address, in this thread's network namespace. The whole of 127.0.0.0/8
+ * is the loopback interface's, which names one address of it. Return: 0. -EADDRNOTAVAIL: no
+ * interface has it; -EMFILE, -ENFILE, -ENOMEM; ...
+ */
+static int find_interface(const uint8_t address[16], uint32_t *ifindex)
+{
+	bool loopback = av_net_is_v4(address) && address[12] == 127;
+	struct ifaddrs *all;
+	int err;
+
+	if (getifaddrs(&all))
+		return -errno;
+	*ifindex = 0;
+	errno = EADDRNOTAVAIL; /* if_nametoindex() says otherwise */
+	for (const struct ifaddrs *i = all; i && !*ifindex; i = i->ifa_next)
+		if (is_address(i, address) || (loopback && i->ifa_flags & IFF_LOOPBACK))
+			*ifindex = if_nametoindex(i->ifa_name);
+	err = errno;
+	freeifaddrs(all);
+	return *ifindex ? 0 : -err;
+}
+
 /* --- addresses -------------------------------------------------------------------- */
 
 /* Without it, misrouted packets are lost. */
@@ -304,7 +345,7 @@ static int open_net_address(const uint8_t address[16])
 {
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 	uint32_t ifindex = e ? e->ifindex : 0;
-	int ret = e ? 0 : av_net_interface(address, &ifindex);
+	int ret = e ? 0 : find_interface(address, &ifindex);
 
 	if (ret == 0)
 		ret = begin_opening();
@@ -399,7 +440,7 @@ bool av_net_has_moved(const uint8_t address[16])
 
 	pthread_mutex_lock(&mutex);
 	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
-	moved = e && av_net_interface(address, &ifindex) == 0 && ifindex != e->ifindex;
+	moved = e && find_interface(address, &ifindex) == 0 && ifindex != e->ifindex;
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 	return moved;

@@ -2,8 +2,6 @@
 #include "net/socket.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -42,41 +40,6 @@
 /* <linux/in6.h> has these, which does not go together with <netinet/in.h>. */
 #define V6_FLOWINFO	 11
 #define V6_FLOWINFO_SEND 33
-
-/* --- interfaces ------------------------------------------------------------------- */
-
-static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
-{
-	union av_net_name name;
-	uint8_t gid[16];
-
-	if (!i->ifa_addr ||
-	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
-		return false;
-	memcpy(&name, i->ifa_addr,
-	       i->ifa_addr->sa_family == AF_INET ? sizeof(name.v4) : sizeof(name.v6));
-	(void)av_net_gid(&name, gid);
-	return memcmp(gid, address, sizeof(gid)) == 0;
-}
-
-/* The whole of 127.0.0.0/8 is the loopback interface's, which names one address of it. */
-int av_net_interface(const uint8_t address[16], uint32_t *ifindex)
-{
-	bool loopback = av_net_is_v4(address) && address[12] == 127;
-	struct ifaddrs *all;
-	int err;
-
-	if (getifaddrs(&all))
-		return -errno;
-	*ifindex = 0;
-	errno = EADDRNOTAVAIL; /* if_nametoindex() says otherwise */
-	for (const struct ifaddrs *i = all; i && !*ifindex; i = i->ifa_next)
-		if (is_address(i, address) || (loopback && i->ifa_flags & IFF_LOOPBACK))
-			*ifindex = if_nametoindex(i->ifa_name);
-	err = errno;
-	freeifaddrs(all);
-	return *ifindex ? 0 : -err;
-}
 
 /* --- options ---------------------------------------------------------------------- */
 
@@ -244,7 +207,9 @@ static int bind_misrouted_socket(const struct av_own_fd *own)
 	return fchmod(fd, 0600) || av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : 0;
 }
 
-int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut)
+/* Return: 0 or -errno, as av_net_pass(). Never blocks */
+static int pass_datagrams(const struct av_own_fd *own, uint32_t owner,
+			  const struct av_gro_split *cut)
 {
 	struct header h = {.path = cut->path, .segment = (uint32_t)cut->segment};
 	struct iovec io[] = {{&h, sizeof(h)}, {(void *)(uintptr_t)cut->bytes, cut->count}};
@@ -255,6 +220,22 @@ int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct 
 	if (av_own_fd(own) < 0 || !av_process_socket(&a, owner))
 		return -ENOTCONN;
 	return av_raw_sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
+{
+	static const uint8_t none[16];
+	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_PASSED, none, 0);
+	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
+	int saved = errno, ret;
+
+	cut.path.source_port = AV_ROCE_PORT;
+	cut.path.identification = 0;
+	bytes -= AV_ICRC_BYTES;
+	av_icrc_put(packet + bytes, av_icrc_of(&cut.path, packet, bytes));
+	ret = e ? pass_datagrams(&e->socket, proc, &cut) : -ENOTCONN;
+	errno = saved;
+	return ret;
 }
 
 bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes)
@@ -353,7 +334,7 @@ void av_misrouted_forward(const struct av_own_fd *own, uint32_t owner,
 			  const struct av_gro_split *cut, bool waits)
 {
 	if ((waits && find_backlog_line(owner) < OWNERS) ||
-	    (av_misrouted_pass(own, owner, cut) == -EAGAIN && waits))
+	    (pass_datagrams(own, owner, cut) == -EAGAIN && waits))
 		append_backlog(owner, cut);
 }
 
@@ -362,8 +343,7 @@ static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns
 	while (lines[i].owner) {
 		const struct waiting *w = STAILQ_FIRST(&lines[i].line);
 
-		if (now_ns < w->until_ns &&
-		    av_misrouted_pass(own, lines[i].owner, &w->cut) == -EAGAIN)
+		if (now_ns < w->until_ns && pass_datagrams(own, lines[i].owner, &w->cut) == -EAGAIN)
 			return;
 		remove_first(i);
 	}

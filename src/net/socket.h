@@ -58,12 +58,6 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
 /* === socket ====================================================================== */
 
-/*
- * The interface of an address in this thread's network namespace. Makes system calls, allocates.
- * Return: 0. -EADDRNOTAVAIL: there is none; -EMFILE, -ENFILE, -ENOMEM; ...
- */
-AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
-
 /* Make an endpoint's socket, which receives nothing yet. Return: 0 or -errno, and it has none */
 AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 
@@ -86,15 +80,9 @@ void av_socket_close(struct av_endpoint *e);
  */
 
 /*
- * Forward all datagrams of @cut to process @owner. @own: this process's socket. Never blocks.
- * Return: 0. -EAGAIN: the owner's socket is full; -ECONNREFUSED, -ENOENT: the owner has none;
- * -ENOTCONN: this process has none
- */
-int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut);
-
-/*
- * The same. With @waits, what does not fit waits in the backlog, until av_backlog_again(). What
- * comes behind it waits, too. What waits for long is lost, and so is what there is no memory for.
+ * Forward all datagrams of @cut to process @owner. @own: this process's socket. Never blocks. With
+ * @waits, what does not fit waits in the backlog, until av_backlog_again(). What comes behind it
+ * waits, too. What waits for long is lost, and so is what there is no memory for.
  *
  * That socket takes only a few datagrams (net.unix.max_dgram_qlen). A peer that ends thousands of
  * connections retransmits all its messages at the same moments, so packets that were dropped once
