@@ -147,25 +147,19 @@ static void join_all(struct av_wire *w)
 		add_memberships(w, member.gid.raw);
 }
 
-static void leave_all(struct av_wire *w)
-{
-	drop_memberships(w, NULL);
-	free(w->joined);
-	w->joined = NULL;
-}
-
 /* --- the state's life ------------------------------------------------------------ */
 
 static void delete_wire(struct av_wire *w)
 {
 	if (!w)
 		return;
-	leave_all(w);
+	drop_memberships(w, NULL);
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)
 		av_window_active(w->route.window, false);
 	av_wire_route_close(&w->route);
+	free(w->joined);
 	free(w->address);
 	free(w->first);
 	free(w->part);
@@ -173,18 +167,12 @@ static void delete_wire(struct av_wire *w)
 	free(w);
 }
 
-static struct av_wire *new_wire(const struct av_qp_ref *end, uint32_t addresses)
+static struct av_wire *new_wire(const struct av_qp_ref *end)
 {
 	struct av_wire *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
-	if (addresses)
-		w->address = calloc(addresses, sizeof(*w->address));
-	if (addresses && !w->address) {
-		free(w);
-		return NULL;
-	}
 	w->qpn = atomic_load(&end->qp->qpn);
 	w->service = av_service_of(end->qp->type);
 	av_net_receive_by(&av_wire_receiver);
@@ -206,24 +194,6 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 		return;
 	av_window_active(route->window, false);
 	av_window_active(w->route.window, true);
-}
-
-static struct av_wire *new_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
-{
-	struct av_wire *w = new_wire(end, 0);
-
-	if (!w)
-		return NULL;
-	w->mtu = av_mtu_bytes(attr->path_mtu);
-	w->kept_count = attr->max_dest_rd_atomic;
-	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
-	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
-	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
-	if (!w->first || !w->part || !w->kept) {
-		delete_wire(w);
-		return NULL;
-	}
-	return w;
 }
 
 /* The table of the segment's queue pairs on the wire, made by the first one. */
@@ -253,12 +223,18 @@ static int keep_wire(const struct av_qp_ref *end, struct av_wire *w)
 static int make_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
 			  struct av_wire **made)
 {
-	struct av_wire *w = new_connected(end, attr);
-	int err;
+	struct av_wire *w = new_wire(end);
+	int err = ENOMEM;
 
 	if (!w)
 		return ENOMEM;
-	err = av_wire_route_open(end, &attr->ah_attr, &w->route);
+	w->mtu = av_mtu_bytes(attr->path_mtu);
+	w->kept_count = attr->max_dest_rd_atomic;
+	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
+	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
+	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
+	if (w->first && w->part && w->kept)
+		err = av_wire_route_open(end, &attr->ah_attr, &w->route);
 	if (err) {
 		delete_wire(w);
 		return err;
@@ -382,9 +358,13 @@ void av_wire_open_datagrams(const struct av_qp_ref *end)
 		return;
 	if (av_wire_close(end)) /* what another queue pair, which had this place before, has left */
 		return;
-	w = new_wire(end, AV_GID_MAX);
-	if (!w)
+	w = new_wire(end);
+	if (w)
+		w->address = calloc(AV_GID_MAX, sizeof(*w->address));
+	if (!w || !w->address) {
+		delete_wire(w);
 		return;
+	}
 	open_addresses(end, w);
 	if (keep_wire(end, w))
 		delete_wire(w);
