@@ -191,7 +191,7 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
-/* Replace all but the windows' fields. Accesses get AV_CHECK_BUSY. Else as av_key_destroy(). */
+/* Replace all fields but those of windows. Accesses get AV_CHECK_BUSY. Else: av_key_destroy() */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /*
@@ -242,7 +242,7 @@ bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
 /* Does a deferred key lead to this offset? */
 bool av_deferred_leads_to(struct av_seg *seg, uint64_t offset);
 
-/* Wait for the users of all deferred keys that lead to @offset, AV_PEER_TIMEOUT_NS for each key. */
+/* Wait until nobody uses a deferred key that leads to @offset, or AV_PEER_TIMEOUT_NS for one. */
 void av_deferred_wait(struct av_seg *seg, uint64_t offset);
 
 /* The region has ended: from now on av_deferred_sweep() may free what was deferred for its key. */
@@ -387,7 +387,7 @@ struct av_heap_extent {
 	uint64_t at;	       /* offset in the file */
 };
 
-/* Note the heap's window and file, also of a forked child's new file. One thread at a time. */
+/* Note the heap's window and file, and a forked child's new file. One thread at a time. */
 void av_heap_part_begin(const struct av_shared_heap *heap);
 
 /* Does the range reach into the heap's window? No lock. */

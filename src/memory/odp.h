@@ -294,8 +294,7 @@ void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
  * that others spin on. System calls unless this thread has tracked the range lately. No
  * cancellation point; keeps errno.
  * Return: false: a part of the range was unmapped, or its mappings kept changing. If the access
- * succeeds nevertheless, there is an untracked mapping: do not make the pages valid, but try again
- * at the next access.
+ * succeeds nevertheless, a mapping is untracked: make no page valid. The next access tries again.
  */
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 

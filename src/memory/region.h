@@ -301,8 +301,7 @@ struct av_vm_remote {
  * first that the owner is alive: another process may have its pid by now.
  * Context: any thread; waits for pages. No cancellation point.
  * Return: bytes moved (> 0), or -errno: -ESRCH: the owner is dead; -EPERM: access is refused;
- * -EAGAIN: the owner has revoked the key, or nothing was moved: unpin all keys and execute the
- * request again
+ * -EAGAIN: the owner has revoked the key, or nothing was moved: unpin all keys, then execute again
  */
 AV_MUST_USE ssize_t av_vm_call(bool write, const struct av_vm_remote *remote,
 			       const struct iovec *local, size_t count);

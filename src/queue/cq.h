@@ -257,8 +257,7 @@ struct av_cq_bell {
  * Context, also of all below that do not say otherwise: any thread of any process; the caller holds
  * no lock of rank AV_RANK_POLL or higher. Waits for the lock of a peer's CQ for AV_PEER_TIMEOUT_NS
  * at most. May make a system call to send an event.
- * Return: 0; AV_CQ_DROPPED; -ENOSPC: the CQ was full, and is broken from now on; or there is no CQ;
- * or the lock timed out
+ * Return: 0; AV_CQ_DROPPED; -ENOSPC: the CQ was full, and is broken now; no CQ; or lock timed out
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later);
@@ -291,8 +290,7 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index);
 void av_cq_look_again(struct av_seg *seg, uint32_t index);
 
 /*
- * Moderate the events of an own CQ. An entry in error makes its event at once. The entries in the
- * CQ count again from 0.
+ * Moderate the events of an own CQ. An entry in error makes its event at once. Counts again from 0.
  * @count: send an event after this many entries
  * @period_us: send it at most this long after the first of them; if not 0, the caller has started
  * the owner's timer for this CQ. 0: no such bound; both 0: each entry makes an event

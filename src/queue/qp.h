@@ -293,8 +293,8 @@ AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 			   const struct av_atomic *operands);
 
 /*
- * Append the completion of @wqe, the request at the head, unless it is unsignalled and has
- * succeeded; then advance the head.
+ * Append the completion of @wqe, the request at the head, unless it is unsignalled and succeeded;
+ * then advance the head.
  * Context: @exec is held; otherwise as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as there
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,

@@ -277,8 +277,7 @@ uint32_t av_bounce_next(struct av_seg *seg, uint32_t link);
  * A request that is put back gets a new mark, and an entry before all others. Between @head and
  * @reached there may be entries that takers only skip: their requests were taken out of turn. There
  * are at most @places such entries, and at most @places requests, so the order has twice that room.
- * A put-back that needs more room first compacts those entries. Takers wait meanwhile, as for a
- * resize.
+ * A put-back that needs more room first compacts those entries; takers wait, as for a resize.
  */
 
 /* Number of entries in @order for so many slots, and their bytes. */
