@@ -109,10 +109,7 @@ int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
 	return ret;
 }
 
-/*
- * Before 6.16 a signal makes the kernel give a call up, and take back what it has done; programs
- * have timers of a millisecond, in which a piece must be done.
- */
+/* Before 6.16, a signal undoes the call: a piece must be done between timers of a millisecond. */
 #define PIECE (1u << 20)
 
 int av_file_back(int fd, uint64_t offset, uint64_t bytes)

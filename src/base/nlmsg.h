@@ -16,10 +16,7 @@
 
 /* --- reading ----------------------------------------------------------------------- */
 
-/*
- * The message at *@at (0 at first) of a datagram, which is aligned to 4 bytes; *@at moves past it.
- * NULL: there is none, or its length is wrong, which ends the datagram.
- */
+/* The message at *@at (first 0) of a 4-byte aligned datagram; *@at moves on. NULL: the end */
 const struct nlmsghdr *av_nl_next(const void *datagram, size_t len, size_t *at);
 
 /*

@@ -51,9 +51,8 @@ struct av_fork_handlers {	/* NULL: nothing to do */
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers);
 
 /*
- * All signals but those that our own actions may raise, which would end the process if blocked:
- * SIGSEGV and SIGBUS by copies of the program's memory, SIGSYS by any system call that the
- * program's filter (seccomp(2)) has its handler emulate.
+ * All signals but those of our own actions, which end a process that blocks them: SIGSEGV and
+ * SIGBUS by copies of the program's memory, SIGSYS by calls that its seccomp(2) filter traps.
  */
 static inline void av_signals_of_others(sigset_t *set)
 {

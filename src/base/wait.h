@@ -55,8 +55,7 @@ static inline bool av_backoff_enough(unsigned int turn)
 /*
  * An event that is raised once each time it is armed, by one of many processes. That process may be
  * stopped or killed before it has. So it disarms only after that; before, the word says since when.
- * A process that comes AV_STUCK_NS later raises it, too: if the first was only stopped, it comes
- * twice.
+ * A process that comes AV_STUCK_NS later raises it, too: twice, if the first was only stopped.
  *
  *     claim = av_oneshot_begin(&raise);
  *     if (claim) {

@@ -227,12 +227,11 @@ static void abandon(void *channel)
 }
 
 /*
- * Block at @fd, the program's descriptor, until an event may wait. @cancel: the thread's
- * cancellation state meanwhile. If the thread is cancelled, puts the channel. recv(2) knows
- * O_NONBLOCK, and which signals restart a call; it is the C library's, a cancellation point.
- * Context: not locked; cancellation is disabled, and is again afterwards
- * Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not restart calls; -EBADF:
- * @fd is another file by now; another -errno of recv(2)
+ * Block at the program's @fd until an event may wait. @cancel: the cancellation state meanwhile; if
+ * cancelled, puts the channel. By the C library's recv(2), a cancellation point, which knows
+ * O_NONBLOCK and which signals restart a call. Context: not locked; cancellation is disabled, and
+ * is again afterwards. Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not
+ * restart calls; -EBADF: @fd is another file by now; another -errno of recv(2)
  */
 static int wait_for_cm_event(struct av_cm_channel *c, int fd, int cancel)
 {

@@ -27,8 +27,7 @@ AV_MUST_USE int av_cm_attend(const uint8_t *address);
 
 /*
  * open(2) of /dev/infiniband/rdma_cm, but no cancellation point. The first channel joins the
- * directory and starts the connection manager's thread. Context: not locked. Return: the program's
- * descriptor, or -1 and errno
+ * directory and starts the thread. Context: not locked. Return: the descriptor, or -1 and errno
  */
 int av_cm_open(int flags);
 
@@ -58,9 +57,8 @@ void av_cm_device_called(struct av_seg *seg);
 /* --- life ------------------------------------------------------------------------ */
 
 /*
- * Set the receiver and the manager of src/net, before the first socket. Any process with a socket
- * may receive messages of the connection manager, and then forwards or refuses them, even without a
- * channel. Again changes nothing. Return: 0 or -ENOMEM
+ * Set the receiver and the manager of src/net, before the first socket: any process with one may
+ * get messages, which it forwards or refuses. Again changes nothing. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_cm_prepare(void);
 
@@ -71,10 +69,7 @@ AV_MUST_USE int av_cm_prepare(void);
  */
 void av_cm_look(void);
 
-/*
- * The process exits: send each peer the end of its connection, once. Sends nothing if the lock is
- * not free in time (av_exit_lock()). Context: a destructor, not locked
- */
+/* At exit, end each connection once, if the lock is free in time. A destructor, not locked */
 void av_cm_exit(void);
 
 #endif

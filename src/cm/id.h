@@ -268,9 +268,8 @@ struct av_cm_conn {
 };
 
 /*
- * Numbers of connections, which messages carry. The high bits name the owning process, so that any
- * process can forward a message to the owner. av_cm_comm() makes a number from an index below
- * AV_CM_COMM_MAX, with a few random bits.
+ * Numbers of connections, which messages carry. High bits name the owning process, to which others
+ * forward. av_cm_comm() adds random bits to an index below AV_CM_COMM_MAX.
  */
 #define AV_CM_COMM_MAX	65536u
 #define AV_CM_COMM_BITS 20 /* below those of the process */
@@ -351,9 +350,8 @@ uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking);
 void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn);
 
 /*
- * Flight records of connections that failed. Context: any; they make system calls.
- * The peer, or its host, refuses a request for @service_id: @reason is that of the REJ, or the
- * status of the SIDR_REP; if @unknown, it means that no process listens.
+ * Flight records of connections that failed. Context: any; they make system calls. @reason: of the
+ * REJ, or the status of the SIDR_REP; @unknown: it means that no process listens.
  */
 AV_COLD void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id,
 				  uint32_t reason, bool unknown);

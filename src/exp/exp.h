@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the experimental verbs share. A verb translates its arguments and calls src/verbs/. It
- * checks in the order of MLNX_OFED's library: whose device it is, then comp_mask (device memory:
- * the other way round), then the rest.
+ * What the experimental verbs share. A verb translates its arguments for src/verbs/. It checks in
+ * MLNX_OFED's order: whose device it is, comp_mask (device memory: vice versa), the rest.
  */
 #ifndef AV_EXP_EXP_H
 #define AV_EXP_EXP_H

@@ -4,8 +4,7 @@
  * no other way. Symbols that we lack are found in the system's libibverbs, on which we depend.
  *
  * The C library finds the caller's RUNPATH and namespace by the return address. So these functions
- * must jump to the next definition: nothing may follow the call, and CMakeLists.txt demands sibling
- * calls.
+ * must jump to the next definition: nothing may follow the call; CMakeLists.txt demands that.
  */
 #include <stdbool.h>
 #include <stddef.h>

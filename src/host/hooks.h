@@ -63,10 +63,7 @@ AV_MUST_USE bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av
 
 /* === netlink resource ============================================================ */
 
-/*
- * Write the answers to all requests of a datagram (aligned to 4 bytes).
- * Context: as av_port_gids(); allocates, and sets out->failed without memory
- */
+/* Answer all requests of a datagram, aligned to 4. As av_port_gids(); no memory: out->failed */
 void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out);
 
 #endif

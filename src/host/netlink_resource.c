@@ -322,7 +322,6 @@ static void list_cq(const struct av_cq_info *cq, void *arg)
 	end_entry(l, cq->pid);
 }
 
-/* A detail of the driver: a name, then its value. */
 static void put_driver(struct listing *l, const char *name, const char *value)
 {
 	size_t nest = av_nl_nest(l->out, RDMA_NLDEV_ATTR_DRIVER);
@@ -639,8 +638,8 @@ static void answer_for_device(const struct request *r, struct av_nl_out *out)
 }
 
 /*
- * A request that names no device of ours. The connection manager's node is always ours, the system
- * the kernel's if it has devices.
+ * A request for no device of ours. The connection manager's node is always ours, the system the
+ * kernel's if it has devices.
  */
 static void answer_for_others(const struct request *r, struct av_nl_out *out)
 {

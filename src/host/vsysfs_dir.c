@@ -41,7 +41,6 @@ static void invalidate_cwd_seen(void)
 		;
 }
 
-/* Get the virtual path from the @len bytes of /proc's link. */
 static bool parse_cwd_link(char *link, size_t len, char path[AV_VSYSFS_PATH_BYTES])
 {
 	const char *name, *from;

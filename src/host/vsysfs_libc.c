@@ -15,8 +15,6 @@
 #include "cm/cm.h"
 #include "host/hooks.h"
 
-/* The next functions, whose a path is, and opening. */
-
 #define FD_LINK_BYTES	 48 /* "/proc/thread-self/fd/N" */
 #define SIGNAL_SET_BYTES 8  /* the kernel's */
 #define PAGE_BYTES_MIN	 4096
@@ -149,9 +147,8 @@ ssize_t av_vlibc_length(const char *text, size_t max)
  * that it opened, and duplicates of these. For all others a call costs a look at the set; for those
  * in it, a query of the kernel for the mark. The set is a hint: a wrong member costs a system call.
  * No number leaves it, since the child of vfork() and a thread of unshare(CLONE_FILES) share this
- * memory, but not the descriptors: if a channel is closed there, it may be open here.
- *
- * All of this is async-signal-safe and takes no lock.
+ * memory, but not the descriptors: if a channel is closed there, it may be open here. All is
+ * async-signal-safe, without a lock.
  */
 
 #define TRACKED	  1024u /* numbers with a bit each; those above share one */
@@ -159,7 +156,6 @@ ssize_t av_vlibc_length(const char *text, size_t max)
 
 static _Atomic uint64_t channels[TRACKED / WORD_BITS + 1];
 
-/* The word and the bit of a descriptor. */
 static _Atomic uint64_t *word_of(int fd, uint64_t *bit)
 {
 	unsigned int number = (unsigned int)fd < TRACKED ? (unsigned int)fd : TRACKED;
@@ -250,10 +246,7 @@ static bool find_base(int dirfd, struct av_vsysfs_node *dir)
 	return av_vlibc_cwd(path) && av_vsysfs_lookup(path, dir);
 }
 
-/*
- * The path of a kernel's directory above the tree, "" for the root. Compares them: with another
- * root or mount, another directory may have this path.
- */
+/* The path of a directory above the tree ("": root). Compares both: other mounts may have it. */
 static bool find_above(int dirfd, char path[AV_VSYSFS_PREFIX_BYTES])
 {
 	char link[FD_LINK_BYTES] = "/proc/thread-self/cwd";

@@ -144,10 +144,9 @@ void av_net_release(void);
 int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes);
 
 /*
- * Steer packets for queue pair @qpn of this process to this process, at all addresses, since a
- * block of numbers belongs to one process. Context: as av_net_open(), and @address is open
- * Return: 0. -ENOSPC: another living process has numbers of the block; -EBUSY:
- * av_dir_change_begin(). On either, other processes receive the packets and forward them.
+ * Steer packets for queue pair @qpn to this process, at all addresses, since a block of numbers
+ * belongs to one process. As av_net_open(); @address is open. Return: 0. -ENOSPC: another living
+ * process has numbers of the block; -EBUSY: av_dir_change_begin(). Then others forward them.
  */
 int av_net_own(const uint8_t address[16], uint32_t qpn);
 

@@ -39,7 +39,7 @@ static struct av_endpoint *table[AV_ENDPOINTS];
 static unsigned int end;
 static _Atomic unsigned int version = 1;
 
-/* Return: false: there are too many */
+/* False: too many */
 static bool add_endpoint(struct av_endpoint *e)
 {
 	unsigned int i = 0;

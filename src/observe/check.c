@@ -420,8 +420,6 @@ void av_field_write(const struct av_field *field, unsigned int form,
 		write_number(form, value, text);
 }
 
-/* Builds the sentences of `anyverbs explain`. */
-
 /* A text buffer. What does not fit is cut. */
 struct text {
 	char *at;

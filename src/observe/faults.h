@@ -194,8 +194,7 @@ void av_faults_fini(struct av_faults *f);
 /*
  * Replace all rules of version @from, unless another thread has done so: then nothing changes. The
  * new ones are those for its device and this process in both texts (NULL: none), as version
- * @change. Every count restarts at 0. A bad text, or no memory, gives no rules. Return: how many
- * are in force
+ * @change. Every count restarts at 0. Bad text, or no memory, gives none. Return: number in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
 			   const char *const texts[2]);

@@ -98,10 +98,7 @@ struct place {
 	int line;
 };
 
-/*
- * The unit that has the code at @address. Not by dwfl_addrdie(): clang writes no table for it. @pc:
- * out; the address as the unit's debug information counts it
- */
+/* The unit of @address. Not by dwfl_addrdie(): clang writes no table. @pc: out, in the unit */
 static Dwarf_Die *unit_of(const struct av_sources *s, Dwfl_Module *module, uintptr_t address,
 			  Dwarf_Addr *pc)
 {

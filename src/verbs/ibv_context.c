@@ -487,10 +487,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
 	return close_context(av_context_of(context));
 }
 
-/*
- * ibv_import_device(3): a context that can use objects of another one, in any process. Its segment
- * names that origin, where memory/translate.c finds keys and domains.
- */
+/* ibv_import_device(3): the segment names its origin, where translate.c finds keys, domains. */
 
 /* Owns @fd on success. @head: of the segment behind it */
 static struct ibv_context *import_context(int fd, const struct av_seg_head *head)

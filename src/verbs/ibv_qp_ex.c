@@ -184,10 +184,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 
-/*
- * Begins the next request. An opcode ignores what it does not have. @imm: also the rkey to
- * invalidate. Return: NULL after the first error, or if the queue is full
- */
+/* Begins the next request. @imm: also the rkey to invalidate. NULL: an error, or a full queue */
 static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t rkey,
 					uint64_t addr, uint32_t imm)
 {

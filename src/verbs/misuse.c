@@ -224,7 +224,6 @@ static bool is_polled(const struct ibv_cq *ibv)
 	return !cq || atomic_load(&cq->head) == atomic_load(&cq->producer[av_cq_used(cq)].tail);
 }
 
-/* Requests of a queue pair that completed with an error. */
 static uint64_t failed_completions(const struct av_qp_shared *q)
 {
 	const uint64_t *now = q->counters.req.event, *then = q->before.req.event;

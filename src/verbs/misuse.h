@@ -2,8 +2,8 @@
 /*
  * The report on misuse: what a program did not destroy, did in the wrong order, or ignored.
  * ANYVERBS_CHECK, a list of "1", "json" and "fail", turns it on; the first context reads it.
- * Findings go to standard error when the program closes the context or exits. When off, the report
- * costs a store for each object that is made, and a load for each that is destroyed.
+ * Findings go to standard error when the program closes the context or exits. When off, it costs a
+ * store for each object made, a load for each destroyed.
  */
 #ifndef AV_VERBS_MISUSE_H
 #define AV_VERBS_MISUSE_H

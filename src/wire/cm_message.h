@@ -9,10 +9,7 @@
 
 #include "base/compiler.h"
 
-/*
- * Where the fields of each message are: the tables of IBTA volume 1, 12.6. The bits for enhanced
- * connection establishment are reserved there; their places are those of the Linux kernel.
- */
+/* Places of fields: IBTA volume 1, 12.6; enhanced connection establishment: as in Linux. */
 
 /* Position from the beginning of the message; bit 0 is the most significant bit of a byte. */
 struct av_cm_field {

@@ -73,9 +73,8 @@ uint8_t av_credits_code(uint32_t count);
 uint32_t av_credits_of(uint8_t code);
 
 /*
- * Which headers an opcode has, and which part of which operation it is.
- * Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of headers), annex A14 (XRC), A17
- * (congestion notification), A19 (FLUSH, ATOMIC WRITE).
+ * Which headers an opcode has, and which part of which operation it is. Source: IBTA volume 1,
+ * 9.2.1 (opcodes), 5.2 (order of headers), annexes A14 (XRC), A17 (CNP), A19 (FLUSH, ATOMIC WRITE).
  */
 
 /* The high three bits of an opcode. */
@@ -329,10 +328,7 @@ struct av_frame {
 	struct av_net_path path;
 };
 
-/*
- * The Ethernet address for a GID: of an IPv6 address made from a MAC address, that one; of a group,
- * the group's; else a locally administered address.
- */
+/* A GID's Ethernet address: the MAC address in it, the group's, or a locally administered one. */
 void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 
 /*
