@@ -219,6 +219,7 @@ AV_MUST_USE bool av_vlibc_claim(int dirfd, const char **path, int how,
  * If the path leads to a @node of ours, it returns @answer; if it fails in the tree, errno and
  * @failed. NAME_suspect() is apart because of its stack: threads may have small ones.
  */
+/* NOLINTBEGIN(bugprone-macro-parentheses): @args has its own */
 #define AV_LIBC_PATH(result, name, params, args, dirfd, how, failed, answer)                  \
 	AV_LIBC_NEXT(result, name, params);                                                   \
 	__attribute__((noinline)) static result name##_suspect params                         \
@@ -240,6 +241,7 @@ AV_MUST_USE bool av_vlibc_claim(int dirfd, const char **path, int how,
 			return name##_suspect args;                                           \
 		return av_next_##name() args;                                                 \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define AV_VLIBC_MARK (S_IFREG | S_ISVTX | 0444) /* st_mode of our memfds */
 

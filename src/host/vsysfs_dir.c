@@ -395,6 +395,7 @@ static void rewind_stream(struct stream *stream)
 }
 
 /* Defines the hook of a function with a parameter @dir: @answer, if that is a @stream of ours. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): @args has its own */
 #define DIR_HOOK(result, name, params, args, answer)                          \
 	AV_LIBC(result, name, params)                                         \
 	{                                                                     \
@@ -402,6 +403,7 @@ static void rewind_stream(struct stream *stream)
                                                                               \
 		return av_likely(!stream) ? av_next_##name() args : (answer); \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 DIR_HOOK(int, closedir, (DIR * dir), (dir), close_stream(stream))
 DIR_HOOK(struct dirent *, readdir, (DIR * dir), (dir), next_entry(stream))

@@ -354,7 +354,7 @@ static bool parse_fault_message(struct av_word w, void *to)
 {
 	uint32_t found = 0;
 
-	for (uint16_t attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++)
+	for (int attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++)
 		if (is(w, "any") || is(w, av_cm_attribute_name(attribute)))
 			found |= av_faults_message(attribute);
 	*(uint32_t *)to |= found;

@@ -32,7 +32,7 @@ static const char *base_of(const char *path)
 	X(dwarf_haspc) X(dwarf_getsrc_die) X(dwarf_linesrc) X(dwarf_lineno) X(dwarf_getscopes) \
 	X(dwarf_getscopes_die) X(dwarf_tag) X(dwarf_attr) X(dwarf_formudata) X(dwarf_getsrcfiles) \
 	X(dwarf_filesrc)
-#define CALL(name) __typeof__(name) *name;
+#define CALL(name) __typeof__(name) *name; /* NOLINT(bugprone-macro-parentheses) */
 #define ADDRESS(name) {#name, &s->name},
 /* clang-format on */
 

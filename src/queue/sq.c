@@ -120,7 +120,7 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 	case AV_FORM_ATOMIC:
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
-		/* fall through */
+		__attribute__((fallthrough));
 	case AV_FORM_OPERANDS:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;

@@ -427,8 +427,9 @@ static bool match_other(int fd, const char *name, void *arg)
 
 bool av_folder_find_other(char *name, size_t size)
 {
-	struct other o = {name, size, false};
+	struct other o = {.size = size};
 
+	o.name = name;
 	each_in_base(match_other, &o);
 	return o.found;
 }
