@@ -94,10 +94,7 @@ enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns);
 /* The slow part of av_lock_try(). */
 enum av_lock_result av_lock_try_dead(struct av_lock *lock);
 
-/*
- * Make the preceding atomic read-modify-write a full barrier. On x86 it is one. Elsewhere, later
- * accesses might be performed before its store.
- */
+/* Make the preceding atomic read-modify-write a full barrier, as it is on x86 but not elsewhere. */
 #if defined(__x86_64__)
 #define av_barrier_behind_rmw() atomic_signal_fence(memory_order_seq_cst)
 #else
@@ -136,9 +133,8 @@ static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank
 }
 
 /*
- * Take the lock if no living process holds it. Cheap in a loop: a thread checks owners of busy
- * locks only once in a few milliseconds. A failure is ordered like a success:
- * av_publish_before_try() relies on that.
+ * Take the lock if no living process holds it. Cheap in a loop: owners of busy locks are checked
+ * once in a few milliseconds. A failure is ordered like a success, for av_publish_before_try().
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 							  enum av_lock_rank rank)

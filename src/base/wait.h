@@ -21,10 +21,7 @@ struct av_hw_wait {
 	bool (*available)(void);
 	bool resting; /* the core really halts; false: a loop */
 
-	/*
-	 * Wait while *word, which any process may change, is @expected: at most about 100000 cycles
-	 * of the time-stamp counter, and maybe less.
-	 */
+	/* Wait while *word, of any process, is @expected; at most about 100000 TSC cycles. */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };
 

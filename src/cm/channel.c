@@ -16,10 +16,7 @@
 #include "cm/cm.h"
 #include "copy/copy.h"
 
-/*
- * What the kernel keeps for us at the program's end, as its pace: that it is ours. No program asks
- * 7 * 10^18 bytes per second of a socket.
- */
+/* Our mark at the program's end, as its pace: 7 * 10^18 bytes per second, which no program asks. */
 #define MARK 0x616e7963ull
 
 static TAILQ_HEAD(, av_cm_channel) channels = TAILQ_HEAD_INITIALIZER(channels);

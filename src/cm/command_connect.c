@@ -335,10 +335,7 @@ static int disconnect_id(struct av_cm_call *call)
 
 /* --- being asked -------------------------------------------------------------------------- */
 
-/*
- * Do its packets come from there? Programs let peers in by their addresses. This host may name
- * itself by addresses that stand for any.
- */
+/* Do its packets come from there? Programs trust addresses. Wildcards may name this host itself. */
 static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
 {
 	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);

@@ -243,7 +243,6 @@ static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *
 	return 0;
 }
 
-/* It has no device. */
 static int refuse_placeless(const struct av_cm_id *id)
 {
 	return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) | CONNECTED);

@@ -543,10 +543,7 @@ extern const struct av_cm_row av_cm_query_rows[] __attribute__((visibility("hidd
  */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
 
-/*
- * The route of a resolved id is known at once: append RDMA_CM_EVENT_ROUTE_RESOLVED.
- * Return: 0. -EINVAL: the id is not resolved; -ENOMEM
- */
+/* Append RDMA_CM_EVENT_ROUTE_RESOLVED: routes are known. Return: 0. -EINVAL: unresolved; -ENOMEM */
 AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
 
 /* The active MTU of the port of an id's device. Makes system calls */

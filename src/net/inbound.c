@@ -492,10 +492,7 @@ static bool is_listener_replaced(const struct listening *l)
 	return atomic_load(&listener.run) != l->run;
 }
 
-/*
- * @wait: for who is taking them: on one core, asking again and again would keep that from its end.
- * Return: false: others are taking them
- */
+/* @wait: for who takes them, who could not finish on one core otherwise. False: others take them */
 static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 {
 	unsigned int taken;

@@ -500,10 +500,7 @@ static bool nap(void)
 	return true;
 }
 
-/*
- * A dead process's socket may not be closed yet. But a process that makes many queue pairs beside a
- * living one does not wait for each.
- */
+/* A dead process's socket may still be open. Beside a living one, not every queue pair waits. */
 static int enter_group(struct av_endpoint *e)
 {
 	static uint64_t impatient_until; /* guarded by the mutex of net/open.c */

@@ -107,8 +107,7 @@ AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from,
 
 /*
  * The steering program: classic BPF (SO_ATTACH_REUSEPORT_CBPF) that chooses the socket of a
- * packet's owner among those that share an address. Pure functions. Places, blocks:
- * registry/tables.h.
+ * packet's owner at a shared address. Pure functions. Places, blocks: registry/tables.h.
  */
 
 #define AV_STEER_MAX 4096 /* most instructions that the kernel accepts: BPF_MAXINSNS */

@@ -647,10 +647,7 @@ AV_COLD void av_report(void);
 /* Append @record, without a change to the pending record. */
 AV_COLD void av_report_beside(const struct av_flight_record *record);
 
-/*
- * Report that @verb fails with @err: with the pending record if that has the same errno value, else
- * with av_check_of_errno(). Return: @err
- */
+/* Report that @verb fails: the pending record if of @err, else av_check_of_errno(). Return: @err */
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*

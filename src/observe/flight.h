@@ -145,10 +145,7 @@ void av_flight_leave(void);
 /* In a forked child: reset the count of threads that use the ring: they are the parent's. */
 void av_flight_forked(void);
 
-/*
- * No process uses the folder any more: remove the ring's file if it has no record.
- * Context: as av_flight_join(), but may change errno
- */
+/* No process uses the folder: remove an empty ring. As av_flight_join(), but may change errno */
 void av_flight_forget(int folder_fd);
 
 /*

@@ -306,8 +306,6 @@ static int close_xrcd(struct ibv_xrcd *ibv)
 	return 0;
 }
 
-/* Memory windows. */
-
 struct av_mw {
 	struct ibv_mw ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];

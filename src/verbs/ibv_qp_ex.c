@@ -8,8 +8,6 @@
 #include "transport/transport.h"
 #include "verbs/next.h"
 
-/* Posts work requests, and polls. */
-
 /* Notes why no send is accepted: the state, or no such queue (@qp: NULL). Return: EINVAL */
 static int post_note_refusal(const struct av_qp *qp)
 {

@@ -370,10 +370,7 @@ struct av_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, 
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			 uint32_t access);
 
-/*
- * Allocate memory and register it. Sets only the policy in @req.
- * Return: NULL and an errno value of av_allocated_make() or ibv_reg_mr()
- */
+/* Allocate and register memory. Sets @req's policy. Errors: av_allocated_make(), ibv_reg_mr(3) */
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req);
 
 /* Register a shared region's memory. Return: NULL and errno, as av_allocated_attach() */
