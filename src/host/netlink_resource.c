@@ -15,7 +15,7 @@
 #include "memory/key.h"
 #include "memory/region.h"
 #include "observe/counters.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 #include "registry/directory.h"
 #include "segment/pages.h"
 

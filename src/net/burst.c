@@ -12,7 +12,7 @@
 #include "net/address.h"
 #include "net/socket.h"
 #include "observe/flight.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "wire/packet.h"
 
 #ifndef UDP_SEGMENT

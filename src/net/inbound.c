@@ -18,7 +18,7 @@
 #include "base/wait.h"
 #include "net/address.h"
 #include "registry/directory.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "queue/qp.h"
+#include "queue/objects.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,78 @@
 #include "segment/pages.h"
 
 #define WHOLE_SPACE (1ull << 47)
+
+/* --- walking ---------------------------------------------------------------------- */
+
+const struct av_qp_shared *av_qp_next(const struct av_seg *seg, uint32_t *index)
+{
+	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
+		const struct av_qp_shared *qp = av_qp_at(seg, *index);
+
+		*index += qp ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
+		if (qp && atomic_load_explicit(&qp->qpn, memory_order_acquire))
+			return qp;
+	}
+	return NULL;
+}
+
+const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index)
+{
+	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
+		const struct av_cq_shared *cq = av_cq_at(seg, *index);
+
+		*index += cq ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
+		if (cq && atomic_load_explicit(&cq->id, memory_order_acquire))
+			return cq;
+	}
+	return NULL;
+}
+
+const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index)
+{
+	while (*index < AV_SLAB_CHUNKS * AV_RQ_CHUNK) {
+		const struct av_rq_shared *rq = av_rq_at(seg, *index);
+
+		*index += rq ? 1 : AV_RQ_CHUNK - *index % AV_RQ_CHUNK;
+		if (rq && atomic_load_explicit(&rq->id, memory_order_acquire))
+			return rq;
+	}
+	return NULL;
+}
+
+/* --- users ------------------------------------------------------------------------- */
+
+/* A table of @count users. The index comes from a segment. */
+struct users {
+	uint32_t *of, count;
+};
+
+static void add_user(const struct users *users, uint32_t index)
+{
+	if (index < users->count)
+		users->of[index]++;
+}
+
+/* Of each CQ, by its index: the caller frees the array. NULL: out of memory */
+static uint32_t *cq_users(const struct av_seg *seg)
+{
+	struct users users = {.count = AV_SLAB_CHUNKS * AV_OBJ_CHUNK};
+	const struct av_qp_shared *qp;
+	const struct av_rq_shared *srq;
+	uint32_t at = 0;
+
+	users.of = calloc(users.count, sizeof(*users.of));
+	if (!users.of)
+		return NULL;
+	while ((qp = av_qp_next(seg, &at))) {
+		add_user(&users, qp->send_cq);
+		add_user(&users, qp->recv_cq);
+	}
+	for (at = 0; (srq = av_srq_next(seg, &at));)
+		if (srq->xrcd)
+			add_user(&users, srq->cq);
+	return users.of;
+}
 
 /* --- the objects of one context -------------------------------------------------- */
 
@@ -52,7 +124,7 @@ static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
 
 static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 {
-	uint32_t at = 0, *users = av_cq_users(seg);
+	uint32_t at = 0, *users = cq_users(seg);
 	const struct av_cq_shared *cq;
 
 	while ((cq = av_cq_next(seg, &at))) {
@@ -196,76 +268,7 @@ void av_report_device(const char *device, struct av_counted *counted)
 	av_report_processes(device, add_process, counted);
 }
 
-/* --- walking ---------------------------------------------------------------------- */
-
-const struct av_qp_shared *av_qp_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_qp_shared *qp = av_qp_at(seg, *index);
-
-		*index += qp ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (qp && atomic_load_explicit(&qp->qpn, memory_order_acquire))
-			return qp;
-	}
-	return NULL;
-}
-
-const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_cq_shared *cq = av_cq_at(seg, *index);
-
-		*index += cq ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (cq && atomic_load_explicit(&cq->id, memory_order_acquire))
-			return cq;
-	}
-	return NULL;
-}
-
-const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_RQ_CHUNK) {
-		const struct av_rq_shared *rq = av_rq_at(seg, *index);
-
-		*index += rq ? 1 : AV_RQ_CHUNK - *index % AV_RQ_CHUNK;
-		if (rq && atomic_load_explicit(&rq->id, memory_order_acquire))
-			return rq;
-	}
-	return NULL;
-}
-
-/* --- users ------------------------------------------------------------------------- */
-
-/* A table of @count users. The index comes from a segment. */
-struct users {
-	uint32_t *of, count;
-};
-
-static void add_user(const struct users *users, uint32_t index)
-{
-	if (index < users->count)
-		users->of[index]++;
-}
-
-uint32_t *av_cq_users(const struct av_seg *seg)
-{
-	struct users users = {.count = AV_SLAB_CHUNKS * AV_OBJ_CHUNK};
-	const struct av_qp_shared *qp;
-	const struct av_rq_shared *srq;
-	uint32_t at = 0;
-
-	users.of = calloc(users.count, sizeof(*users.of));
-	if (!users.of)
-		return NULL;
-	while ((qp = av_qp_next(seg, &at))) {
-		add_user(&users, qp->send_cq);
-		add_user(&users, qp->recv_cq);
-	}
-	for (at = 0; (srq = av_srq_next(seg, &at));)
-		if (srq->xrcd)
-			add_user(&users, srq->cq);
-	return users.of;
-}
+/* --- domains ---------------------------------------------------------------------- */
 
 static void region_uses(const struct av_region_info *info, void *arg)
 {

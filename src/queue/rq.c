@@ -4,137 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "observe/check.h"
-
-/* --- memory of rings ----------------------------------------------------------------- */
-
-uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_policy *policy)
-{
-	struct av_page_plan plan = {.pages = false};
-	struct av_page_block block;
-	int saved = errno;
-
-	/* Of regions, ALL takes what is most efficient: av_page_plan(). */
-	if (policy && policy->type == AV_ALLOC_ALL) {
-		if (av_pages_alloc(seg, bytes, AV_PAGES_HUGE, &block) == 0)
-			return block.at;
-		errno = saved;
-	}
-	if (policy)
-		plan = av_page_plan(policy);
-	if (plan.never && plan.or_fail)
-		goto none;
-	if (!plan.pages || plan.never || (plan.wish != AV_PAGES_HUGE && bytes < AV_HUGE_PAGE_BYTES))
-		return av_seg_alloc(seg, bytes);
-	if (av_pages_alloc(seg, bytes, plan.wish, &block) == 0)
-		return block.at;
-	if (!plan.or_fail)
-		return av_seg_alloc(seg, bytes);
-none:
-	errno = ENOMEM;
-	return 0;
-}
-
-/* --- the ring of receive requests ---------------------------------------------------- */
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
 	return atomic_load_explicit(&rq->id, memory_order_relaxed) != 0;
-}
-
-static uint64_t payload_at(uint32_t max_sge)
-{
-	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge),
-			   32);
-}
-
-static uint32_t compute_rq_stride(const struct av_rq_shared *rq)
-{
-	return (uint32_t)(payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
-}
-
-static uint64_t index_bytes(uint32_t entries)
-{
-	return (uint64_t)entries * sizeof(uint32_t);
-}
-
-static uint64_t rq_ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
-{
-	return slots * rq->stride;
-}
-
-/* Slots of the ring: all slots of a queue that was never enlarged. */
-static uint32_t first_slots(const struct av_rq_shared *rq)
-{
-	return rq->mask + 1;
-}
-
-static uint64_t run_bytes(const struct av_rq_shared *rq, unsigned int run)
-{
-	return rq_ring_bytes(rq, (uint64_t)first_slots(rq) << run);
-}
-
-static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
-{
-	rq->places = first_slots(rq);
-	rq->order_mask = AV_RQ_ORDER_ENTRIES(rq->places) - 1;
-	rq->order = av_seg_alloc(seg, av_rq_order_bytes(rq->places));
-	rq->stack = av_seg_alloc(seg, index_bytes(rq->places));
-	return rq->order && rq->stack;
-}
-
-/* Allocate the two arrays of a shared queue. */
-static bool init_sharing(struct av_seg *seg, struct av_rq_shared *rq)
-{
-	uint32_t *stack;
-
-	if (!alloc_sharing(seg, rq))
-		return false;
-	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
-	for (rq->stacked = 0; rq->stacked < rq->places; rq->stacked++)
-		stack[rq->stacked] = rq->stacked;
-	return true;
-}
-
-uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
-{
-	uint32_t index = av_slab_alloc(seg, AV_SLAB_RQ, AV_MAX_QP + AV_MAX_SRQ);
-	struct av_rq_shared *rq = index ? av_rq_at(seg, index) : NULL;
-
-	if (!rq)
-		return 0;
-	memset(rq, 0, sizeof(*rq));
-	rq->index = index;
-	rq->capacity = req->capacity;
-	rq->mask = av_ring_entries(req->capacity) - 1;
-	rq->max_sge = req->max_sge;
-	rq->inline_bytes = req->inline_bytes;
-	rq->stride = compute_rq_stride(rq);
-	rq->pd = req->pd;
-	rq->xrcd = req->xrcd;
-	rq->cq = req->cq;
-	rq->ring = av_ring_alloc(seg, rq_ring_bytes(rq, first_slots(rq)), req->policy);
-	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
-		av_rq_fini(seg, index);
-		errno = ENOMEM;
-		return 0;
-	}
-	atomic_store_explicit(&rq->id, req->id, memory_order_release);
-	return index;
-}
-
-void av_rq_fini(struct av_seg *seg, uint32_t index)
-{
-	struct av_rq_shared *rq = av_rq_at(seg, index);
-
-	atomic_store(&rq->id, 0);
-	av_seg_free(seg, rq->ring, rq_ring_bytes(rq, first_slots(rq)));
-	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
-		av_seg_free(seg, atomic_load(&rq->more[i]), run_bytes(rq, i));
-	av_seg_free(seg, rq->order, av_rq_order_bytes(rq->places));
-	av_seg_free(seg, rq->stack, index_bytes(rq->places));
-	av_slab_free(seg, AV_SLAB_RQ, index);
 }
 
 void av_rq_reset(struct av_rq_shared *rq)
@@ -193,12 +67,326 @@ static inline const void *near_slot(const struct av_seg *seg, const struct av_rq
 			      (uintptr_t)(number & rq->mask) * rq->stride);
 }
 
+/* --- the limit of a shared queue ------------------------------------------------- */
+
+static void raise_event(struct av_seg *seg, const struct av_rq_shared *rq)
+{
+	struct av_doorbell_record record = {
+		.event = IBV_EVENT_SRQ_LIMIT_REACHED,
+		.kind = AV_SLAB_RQ,
+		.index = rq->index,
+		.id = atomic_load(&rq->id),
+	};
+
+	(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
+}
+
+static void limit_check(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint32_t left = atomic_load(&rq->tail) - av_rq_taken(rq);
+	uint64_t claim = left < av_srq_limit(rq) ? av_oneshot_begin(&rq->limit) : 0;
+
+	if (claim) {
+		raise_event(seg, rq);
+		av_oneshot_end(&rq->limit, claim);
+	}
+}
+
+/* Call this after taking a request, or after finding none. */
+static inline void limit_look(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	if (av_unlikely(av_srq_limit(rq) != 0))
+		limit_check(seg, rq);
+}
+
+void av_srq_limit_set(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)
+{
+	av_oneshot_arm(&rq->limit, limit);
+	limit_look(seg, rq);
+}
+
+/* --- the order of a shared queue ------------------------------------------------- */
+
+/* The low half of a request's @taker: this, the number of a queue pair, or 0: free. */
+#define QUEUED UINT32_MAX
+
+/* In the high half of @head: changes other than by taking. Odd: takers wait. */
+#define CHANGE (1ull << 32)
+
+/* Takers look so often at the death of one that they wait for. */
+#define LOOKS 256u
+
+/* The high half is a mark, in @taker and in the order. */
+static uint64_t with_mark(uint32_t mark, uint32_t low)
+{
+	return (uint64_t)mark << 32 | low;
+}
+
+static uint32_t mark_of(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+/* Marks of posted requests are even, of those that are put back odd. */
+static uint32_t mark_of_number(uint32_t number)
+{
+	return number << 1;
+}
+
+/* NULL: the order is unsound. Context: see struct av_rq_shared. */
+static uint64_t *entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+{
+	uint32_t mask = __atomic_load_n(&rq->order_mask, __ATOMIC_RELAXED);
+	uint64_t bytes = ((uint64_t)mask + 1) * sizeof(uint64_t);
+	uint64_t *order =
+		mask < AV_RQ_ORDER_ENTRIES(2 * AV_MAX_SRQ_WR)
+			? av_seg_at(seg, __atomic_load_n(&rq->order, __ATOMIC_RELAXED), bytes)
+			: NULL;
+
+	return order ? &order[number & mask] : NULL;
+}
+
+/* --- who changes the order ------------------------------------------------------------ */
+
+static bool is_changing(uint64_t head)
+{
+	return head & CHANGE;
+}
+
+/* A dead holder of take_lock leaves all entries in the order, some of them twice. */
+static void end_of_dead(struct av_rq_shared *rq)
+{
+	if (is_changing(atomic_load(&rq->head)))
+		atomic_fetch_add(&rq->head, CHANGE);
+}
+
+/* Return: false: the lock of a peer's queue was not had in time */
+static bool lock_order(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	enum av_lock_result got = av_peer_lock(seg, &rq->take_lock, AV_RANK_TAKE_RECV);
+
+	if (got == AV_LOCK_REPAIR)
+		end_of_dead(rq);
+	return got != AV_LOCK_BUSY;
+}
+
+/* Whoever changes the order may have died. */
+static void look_at_changer(struct av_rq_shared *rq)
+{
+	enum av_lock_result got = av_lock_try(&rq->take_lock, AV_RANK_TAKE_RECV);
+
+	if (got == AV_LOCK_REPAIR)
+		end_of_dead(rq);
+	if (got != AV_LOCK_BUSY)
+		av_lock_release(&rq->take_lock);
+}
+
+/* Copy the order to other memory. Takers wait. Context: both locks are held */
+static void order_move(struct av_seg *seg, struct av_rq_shared *rq, uint64_t order, uint32_t places)
+{
+	uint32_t mask = AV_RQ_ORDER_ENTRIES(places) - 1, tail = atomic_load(&rq->tail);
+	uint64_t *to = av_seg_at(seg, order, av_rq_order_bytes(places));
+
+	atomic_fetch_add(&rq->head, CHANGE);
+	for (uint32_t i = av_rq_taken(rq); i != tail; i++) {
+		const uint64_t *from = entry(seg, rq, i);
+
+		if (to && from)
+			to[i & mask] = __atomic_load_n(from, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&rq->order, order, __ATOMIC_RELAXED);
+	__atomic_store_n(&rq->order_mask, mask, __ATOMIC_RELAXED);
+	atomic_fetch_add(&rq->head, CHANGE);
+}
+
+/* --- posting -------------------------------------------------------------------------- */
+
+/* The caller then fills in the slot, before order_publish(). Return: false: the order is unsound */
+static bool order_add(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number,
+		      uint32_t place)
+{
+	uint64_t *e = entry(seg, rq, number);
+
+	if (e)
+		__atomic_store_n(e, with_mark(mark_of_number(number), place), __ATOMIC_RELAXED);
+	return e != NULL;
+}
+
+static void order_publish(struct av_rq_wqe *wqe, uint32_t number)
+{
+	atomic_store_explicit(&wqe->taker, with_mark(mark_of_number(number), QUEUED),
+			      memory_order_release);
+}
+
+/* --- taking --------------------------------------------------------------------------- */
+
+/*
+ * The slot of the request that is next as @head says; NULL: none, or the order is unsound. It may
+ * be being filled anew by now: only its @taker can be looked at.
+ */
+static struct av_rq_wqe *next_of(struct av_seg *seg, struct av_rq_shared *rq, uint64_t head,
+				 uint64_t *found)
+{
+	const uint64_t *e;
+
+	if (atomic_load(&rq->tail) == (uint32_t)head)
+		return NULL;
+	e = entry(seg, rq, (uint32_t)head);
+	if (!e)
+		return NULL;
+	/* The entry is there once @tail says so. Read once: it may be a peer's nonsense. */
+	*found = __atomic_load_n(e, __ATOMIC_RELAXED);
+	return av_rq_slot(seg, rq, (uint32_t)*found);
+}
+
+static const struct av_rq_wqe *order_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
+					  uint32_t *receiving)
+{
+	for (uint32_t looks = 0; looks < AV_MAX_SRQ_WR; looks++) {
+		uint64_t head = atomic_load(&rq->head), found, queued;
+		struct av_rq_wqe *wqe;
+		bool taken;
+
+		if (av_unlikely(is_changing(head))) {
+			if (looks % LOOKS == LOOKS - 1)
+				look_at_changer(rq);
+			av_pause();
+			continue;
+		}
+		wqe = next_of(seg, rq, head, &found);
+		if (!wqe) {
+			limit_look(seg, rq);
+			break;
+		}
+		*receiving = (uint32_t)found + 1; /* before it is taken: for repair */
+		queued = with_mark(mark_of(found), QUEUED);
+		taken = atomic_compare_exchange_strong(&wqe->taker, &queued,
+						       with_mark(mark_of(found), qpn));
+		atomic_compare_exchange_strong(&rq->head, &head,
+					       with_mark(mark_of(head), (uint32_t)head + 1));
+		if (av_unlikely(!taken))
+			continue;
+		limit_look(seg, rq);
+		return av_rq_wqe(seg, rq, (uint32_t)found);
+	}
+	*receiving = 0;
+	return NULL;
+}
+
+/* --- putting back; take_lock is held ---------------------------------------------------- */
+
+/* Is that entry still what its request is queued by? */
+static bool is_valid(struct av_seg *seg, const struct av_rq_shared *rq, uint64_t e)
+{
+	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, (uint32_t)e);
+
+	return wqe && atomic_load(&wqe->taker) == with_mark(mark_of(e), QUEUED);
+}
+
+/* Leave out the entries that would only be passed over. */
+static void compact(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint64_t head = atomic_fetch_add(&rq->head, CHANGE);
+	uint32_t to = rq->reached, waiting = rq->reached - (uint32_t)head;
+
+	for (uint32_t i = 1; i <= waiting && i <= AV_RQ_ORDER_ENTRIES(AV_MAX_SRQ_WR); i++) {
+		const uint64_t *from = entry(seg, rq, rq->reached - i);
+		uint64_t *e = from && is_valid(seg, rq, *from) ? entry(seg, rq, to - 1) : NULL;
+
+		if (!e)
+			continue;
+		__atomic_store_n(e, *from, __ATOMIC_RELAXED);
+		to--;
+	}
+	atomic_store(&rq->head, with_mark(mark_of(head) + 2, to));
+}
+
+/* Is there room for one more entry before the others? */
+static bool has_room(struct av_rq_shared *rq, uint64_t head)
+{
+	if ((int32_t)((uint32_t)head - rq->reached) > 0)
+		rq->reached = (uint32_t)head;
+	return rq->reached - (uint32_t)head < rq->places;
+}
+
+/* Give the request at @place, queued by @mark, its entry. An earlier attempt's may be taken. */
+static void put_first(struct av_seg *seg, struct av_rq_shared *rq, uint32_t mark, uint32_t place)
+{
+	uint64_t head = atomic_load(&rq->head), *e;
+
+	do {
+		if (!has_room(rq, head)) {
+			compact(seg, rq);
+			head = atomic_load(&rq->head);
+		}
+		e = entry(seg, rq, (uint32_t)head - 1);
+		if (!e || !is_valid(seg, rq, with_mark(mark, place)))
+			return;
+		__atomic_store_n(e, with_mark(mark, place), __ATOMIC_RELAXED);
+	} while (!atomic_compare_exchange_strong(&rq->head, &head,
+						 with_mark(mark_of(head) + 2, (uint32_t)head - 1)));
+}
+
+/* @taker: what the request's word was when it was found to be put back */
+static void requeue_recv_wqe(struct av_seg *seg, struct av_rq_shared *rq, uint64_t taker,
+			     uint32_t place)
+{
+	struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
+	uint32_t mark = mark_of(atomic_load(&rq->head)) | 1;
+
+	if (atomic_compare_exchange_strong(&wqe->taker, &taker, with_mark(mark, QUEUED)))
+		put_first(seg, rq, mark, place);
+}
+
+static bool has_entry(struct av_seg *seg, struct av_rq_shared *rq, uint32_t mark, uint32_t place)
+{
+	uint32_t head = av_rq_taken(rq), waiting = atomic_load(&rq->tail) - head;
+
+	for (uint32_t i = 0; i < waiting && i < AV_RQ_ORDER_ENTRIES(AV_MAX_SRQ_WR); i++) {
+		const uint64_t *e = entry(seg, rq, head + i);
+
+		if (e && __atomic_load_n(e, __ATOMIC_RELAXED) == with_mark(mark, place))
+			return true;
+	}
+	return false;
+}
+
+/* If queue pair @qpn has it. Does nothing if the lock of a peer's queue is not had in time. */
+static void order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
+			   uint32_t place)
+{
+	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
+	uint64_t taker;
+
+	if (!wqe || !lock_order(seg, rq))
+		return;
+	taker = atomic_load(&wqe->taker);
+	if ((uint32_t)taker == qpn)
+		requeue_recv_wqe(seg, rq, taker, place);
+	av_lock_release(&rq->take_lock);
+}
+
+/* The same for a dead holder of @qpn's @resp, dead before the take, or amid a put-back. */
+static void order_repair(struct av_seg *seg, struct av_rq_shared *rq, const struct av_rq_wqe *wqe,
+			 uint32_t qpn, uint32_t place)
+{
+	uint64_t taker;
+
+	if (!lock_order(seg, rq))
+		return;
+	taker = atomic_load(&wqe->taker);
+	if ((uint32_t)taker == qpn ||
+	    ((uint32_t)taker == QUEUED && !has_entry(seg, rq, mark_of(taker), place)))
+		requeue_recv_wqe(seg, rq, taker, place);
+	av_lock_release(&rq->take_lock);
+}
+
 /* --- free slots ------------------------------------------------------------------ */
 
 /* Free a slot of a shared queue. Context: post_lock is held. */
 static void free_place(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 {
-	uint32_t *stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
+	uint32_t *stack = av_seg_at(seg, rq->stack, av_rq_stack_bytes(rq->places));
 	struct av_rq_wqe *wqe = place < rq->places ? av_rq_slot(seg, rq, place) : NULL;
 
 	if (!stack || !wqe || rq->stacked >= rq->places)
@@ -287,11 +475,11 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 
 	if (!is_shared(rq))
 		return number;
-	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
+	stack = av_seg_at(seg, rq->stack, av_rq_stack_bytes(rq->places));
 	if (av_unlikely(!stack || rq->stacked - 1 >= rq->places))
 		return UINT32_MAX; /* the stack is unsound */
 	place = stack[--rq->stacked];
-	return av_rq_order_add(seg, rq, number, place) ? place : UINT32_MAX;
+	return order_add(seg, rq, number, place) ? place : UINT32_MAX;
 }
 
 static bool is_full(const struct av_rq_shared *rq, uint32_t number)
@@ -346,7 +534,7 @@ static int append_recv_wrs(struct av_seg *seg, struct av_rq_shared *rq, struct i
 		if (av_likely(to != NULL))
 			fill_recv_wqe(to, wr);
 		if (av_unlikely(shared && to))
-			av_rq_order_publish(to, tail);
+			order_publish(to, tail);
 		else if (to)
 			atomic_store_explicit(&to->taker, 0, memory_order_relaxed);
 	}
@@ -382,7 +570,7 @@ uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32
 	struct av_rq_wqe *wqe = rq->inline_bytes ? av_rq_slot(seg, rq, place) : NULL;
 	uint32_t max_sge = __atomic_load_n(&rq->max_sge, __ATOMIC_RELAXED);
 
-	return wqe && max_sge <= AV_MAX_SGE ? (uint8_t *)wqe + payload_at(max_sge) : NULL;
+	return wqe && max_sge <= AV_MAX_SGE ? (uint8_t *)wqe + av_rq_payload_at(max_sge) : NULL;
 }
 
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
@@ -392,7 +580,7 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	uint32_t head;
 
 	if (is_shared(rq))
-		return av_rq_order_take(seg, rq, qpn, receiving);
+		return order_take(seg, rq, qpn, receiving);
 	head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 	if (rq->tail_seen == head)
 		rq->tail_seen = atomic_load(&rq->tail);
@@ -419,7 +607,7 @@ AV_RACY void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place)
 {
 	if (is_shared(rq))
-		av_rq_order_put_back(seg, rq, qpn, place);
+		order_put_back(seg, rq, qpn, place);
 	else
 		atomic_store_explicit(&rq->head, place, memory_order_release);
 }
@@ -434,62 +622,36 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 	if (is_dropped(seg, rq, place))
 		atomic_store(&rq->dropped, 1); /* it may have died before it said so */
 	else if (is_shared(rq))
-		av_rq_order_repair(seg, rq, qpn, place);
+		order_repair(seg, rq, wqe, qpn, place);
 	else if (av_rq_taken(rq) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0)
 		av_rq_untake(seg, rq, qpn, place);
 }
 
-/* --- resizing -------------------------------------------------------------------- */
-
-/* Add runs of slots until there are @wanted. Nobody uses them yet. Return: how many; 0: ENOMEM */
-static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t wanted)
-{
-	uint32_t places = rq->places;
-
-	while (places < wanted) {
-		unsigned int run = 31 - (unsigned int)__builtin_clz(places / first_slots(rq));
-		uint64_t slots = atomic_load(&rq->more[run]);
-
-		if (!slots) /* otherwise an earlier call made it, and then ran out of memory */
-			slots = av_seg_alloc(seg, run_bytes(rq, run));
-		if (!slots)
-			return 0;
-		atomic_store_explicit(&rq->more[run], slots, memory_order_release);
-		places *= 2;
-	}
-	return places;
-}
-
-struct arrays {
-	uint64_t order, stack;
-	uint32_t places;
-};
-
 /* Replace the arrays by the larger ones @with, which gets the old ones. Both locks are held. */
-static void swap_rq_arrays(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
+static void swap_rq_arrays(struct av_seg *seg, struct av_rq_shared *rq, struct av_rq_arrays *with)
 {
-	const struct arrays old = {rq->order, rq->stack, rq->places};
-	uint32_t *stack = av_seg_at(seg, with->stack, index_bytes(with->places));
-	const uint32_t *old_stack = av_seg_at(seg, old.stack, index_bytes(old.places));
+	const struct av_rq_arrays old = {rq->order, rq->stack, rq->places};
+	uint32_t *stack = av_seg_at(seg, with->stack, av_rq_stack_bytes(with->places));
+	const uint32_t *old_stack = av_seg_at(seg, old.stack, av_rq_stack_bytes(old.places));
 
-	memcpy(stack, old_stack, index_bytes(rq->stacked));
+	memcpy(stack, old_stack, av_rq_stack_bytes(rq->stacked));
 	for (uint32_t place = old.places; place < with->places; place++)
 		stack[rq->stacked++] = place;
-	av_rq_order_move(seg, rq, with->order, with->places);
+	order_move(seg, rq, with->order, with->places);
 	rq->stack = with->stack;
 	rq->places = with->places;
 	*with = old;
 }
 
-static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
-			struct arrays *with)
+int av_rq_set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
+		       struct av_rq_arrays *with)
 {
 	uint32_t posted;
 	int ret = 0;
 
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	reclaim(seg, rq);
-	av_rq_order_lock(seg, rq);
+	(void)lock_order(seg, rq);
 	posted = atomic_load(&rq->tail) - atomic_load(&rq->freed);
 	if (posted > capacity)
 		ret = av_refuse(EINVAL, AV_CHECK_SRQ_HOLDS, posted, capacity);
@@ -499,108 +661,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 		swap_rq_arrays(seg, rq, with);
 	if (ret == 0)
 		rq->capacity = capacity;
-	av_rq_order_unlock(rq);
+	av_lock_release(&rq->take_lock);
 	av_lock_release(&rq->post_lock);
 	return ret;
-}
-
-int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity)
-{
-	struct arrays with = {0};
-	int ret = 0;
-
-	if (capacity > rq->places) {
-		with.places = add_runs(seg, rq, capacity);
-		with.order = with.places ? av_seg_alloc(seg, av_rq_order_bytes(with.places)) : 0;
-		with.stack = with.order ? av_seg_alloc(seg, index_bytes(with.places)) : 0;
-		if (!with.stack)
-			ret = ENOMEM;
-	}
-	if (ret == 0)
-		ret = set_capacity(seg, rq, capacity, &with);
-	av_seg_free(seg, with.order, av_rq_order_bytes(with.places));
-	av_seg_free(seg, with.stack, index_bytes(with.places));
-	return ret;
-}
-
-/* --- bounce buffers: their stack ----------------------------------------------------- */
-
-/* bounce_free: count << 32 | link. */
-static uint32_t pop(struct av_seg_head *h)
-{
-	uint64_t old = atomic_load_explicit(&h->bounce_free, memory_order_acquire), next;
-	uint32_t link;
-
-	do {
-		link = (uint32_t)old;
-		if (link == 0 || link > AV_BOUNCE_COUNT)
-			break;
-		next = ((old >> 32) + 1) << 32 |
-		       atomic_load_explicit(&h->bounce_next[link - 1], memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(
-		&h->bounce_free, &old, next, memory_order_acq_rel, memory_order_acquire));
-	if (link && link <= AV_BOUNCE_COUNT)
-		return link;
-	link = atomic_load_explicit(&h->bounce_fresh, memory_order_relaxed);
-	while (link < AV_BOUNCE_COUNT)
-		if (atomic_compare_exchange_weak(&h->bounce_fresh, &link, link + 1))
-			return link + 1;
-	return 0;
-}
-
-static void push(struct av_seg_head *h, uint32_t link)
-{
-	uint64_t old = atomic_load_explicit(&h->bounce_free, memory_order_relaxed);
-
-	do
-		atomic_store_explicit(&h->bounce_next[link - 1], (uint32_t)old,
-				      memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&h->bounce_free, &old,
-						      ((old >> 32) + 1) << 32 | link,
-						      memory_order_acq_rel, memory_order_relaxed));
-}
-
-uint32_t av_bounce_take(struct av_seg *seg, uint64_t bytes)
-{
-	uint32_t first = 0, link;
-
-	if (bytes > (uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)
-		return 0;
-	for (uint64_t got = 0; got < bytes; got += AV_BOUNCE_BYTES) {
-		link = pop(seg->head);
-		if (!link) {
-			av_bounce_give(seg, first, got);
-			return 0;
-		}
-		atomic_store_explicit(&seg->head->bounce_next[link - 1], first,
-				      memory_order_relaxed);
-		first = link;
-	}
-	return first;
-}
-
-void av_bounce_give(struct av_seg *seg, uint32_t first, uint64_t bytes)
-{
-	uint64_t steps = (bytes + AV_BOUNCE_BYTES - 1) / AV_BOUNCE_BYTES;
-
-	while (first && first <= AV_BOUNCE_COUNT && steps-- > 0) {
-		uint32_t next = av_bounce_next(seg, first);
-
-		push(seg->head, first);
-		first = next;
-	}
-}
-
-void *av_bounce_buffer(struct av_seg *seg, uint32_t link)
-{
-	if (link == 0 || link > AV_BOUNCE_COUNT)
-		return NULL;
-	return (uint8_t *)seg->head + AV_BOUNCE_OFFSET + (uint64_t)(link - 1) * AV_BOUNCE_BYTES;
-}
-
-uint32_t av_bounce_next(struct av_seg *seg, uint32_t link)
-{
-	if (link == 0 || link > AV_BOUNCE_COUNT)
-		return 0;
-	return atomic_load_explicit(&seg->head->bounce_next[link - 1], memory_order_relaxed);
 }

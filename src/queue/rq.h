@@ -88,7 +88,7 @@ struct av_rq_shared {
 	/* A requester waits for the next request. In this line, which posters read each time. */
 	_Atomic uint32_t waiting;
 
-	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
+	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq.c */
 	struct av_lock take_lock; /* shared queues: to put a request back, and to change arrays */
 	uint32_t reached;	  /* shared queues: a lower bound of the most requests ever taken */
 	uint32_t tail_seen; /* not shared: takers' copy of @tail, since posters own its line */
@@ -211,8 +211,6 @@ void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq);
 
-/* === rq take ===================================================================== */
-
 /*
  * SRQ_LIMIT_REACHED: one event when a shared receive queue has fewer requests left than its limit,
  * until the program sets that again. A taker raises it; if it stops or dies, another (base/wait.h).
@@ -226,19 +224,6 @@ static inline uint32_t av_srq_limit(const struct av_rq_shared *rq)
 
 /* Set the limit. Raises the event at once if fewer requests are left. Context: the owner */
 void av_srq_limit_set(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit);
-
-/*
- * Raise the event if fewer requests are left than an armed limit says: by a system call. Context:
- * any process; a queue pair's right @resp is held, or the caller is the owner.
- */
-void av_srq_limit_check(struct av_seg *seg, struct av_rq_shared *rq);
-
-/* Call this after taking a request, or after finding none. */
-static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq)
-{
-	if (av_unlikely(av_srq_limit(rq) != 0))
-		av_srq_limit_check(seg, rq);
-}
 
 /*
  * Bounce buffers lie in the receiver's segment. A sender copies the bytes of a SEND into them, and
@@ -287,36 +272,29 @@ static inline uint64_t av_rq_order_bytes(uint32_t places)
 	return AV_RQ_ORDER_ENTRIES((uint64_t)places) * sizeof(uint64_t);
 }
 
-/*
- * av_rq_order_add(): write the entry of request @number, which has slot @place, for the caller to
- * fill. av_rq_order_publish(): takers may take it from now on.
- * Context: the caller holds post_lock. Return: false: the order is unsound
- */
-AV_MUST_USE bool av_rq_order_add(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number,
-				 uint32_t place);
-void av_rq_order_publish(struct av_rq_wqe *wqe, uint32_t number);
+/* The arrays of a shared queue. */
+struct av_rq_arrays {
+	uint64_t order, stack;
+	uint32_t places;
+};
 
-/* av_rq_take() for a shared queue. */
-const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
-					 uint32_t *receiving);
+static inline uint64_t av_rq_stack_bytes(uint32_t places)
+{
+	return (uint64_t)places * sizeof(uint32_t);
+}
 
-/*
- * Put back the request at @place, if queue pair @qpn has it, as the next one. Does nothing if
- * take_lock of a peer's queue times out. Context: @resp of @qpn is held.
- */
-void av_rq_order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
-			  uint32_t place);
-
-/* The same for a dead holder of @qpn's @resp, dead before the take, or amid a put-back. */
-void av_rq_order_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
+/* Offset of the room for payload in a slot. */
+static inline uint64_t av_rq_payload_at(uint32_t max_sge)
+{
+	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge),
+			   32);
+}
 
 /*
- * Copy the order to other memory, of AV_RQ_ORDER_ENTRIES(@places) entries, between
- * av_rq_order_lock() and _unlock(), which take and release take_lock. Takers wait meanwhile.
- * Context: the owner; the caller holds post_lock.
+ * av_rq_resize() with the memory at hand. @with: in, the new arrays, or no places: the old ones
+ * stay; out, those that are not in use
  */
-void av_rq_order_lock(struct av_seg *seg, struct av_rq_shared *rq);
-void av_rq_order_move(struct av_seg *seg, struct av_rq_shared *rq, uint64_t order, uint32_t places);
-void av_rq_order_unlock(struct av_rq_shared *rq);
+AV_MUST_USE int av_rq_set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
+				   struct av_rq_arrays *with);
 
 #endif

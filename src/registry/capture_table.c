@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows in the directory, and their counts. */
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,12 +7,12 @@
 #define AV_SEGMENT_OBSERVERS_H
 
 #include "observe/faults.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "segment/segment.h"
 
 /*
  * A context with the flag AV_WATCHED_CAPTURE inspects each of its requests: a capture
- * (registry/tables.h) may cover it. Any thread calls these; the process has joined the directory.
+ * (registry/capture_table.h) may cover it. Any thread calls these, in the directory.
  */
 
 /* Set or clear every context's flag, after a capture has begun. Maps segments, so it may block. */

@@ -23,7 +23,7 @@
 #include "observe/pcapng.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "segment/observers.h"
 #include "segment/segment.h"
 #include "transport/execution.h"
@@ -98,7 +98,7 @@ static struct file *find_file(unsigned int number, uint32_t stamp)
  * same time, and write them one after the other.
  */
 struct batch {
-	unsigned int number; /* of the capture: registry/tables.h */
+	unsigned int number; /* of the capture: registry/capture_table.h */
 	uint32_t stamp, snaplen;
 	uint8_t *blocks; /* NULL: nothing can be written */
 	size_t used;

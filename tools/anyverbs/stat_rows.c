@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "observe/check.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 #include "stat_mr.h"
 
 /* --- columns --------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "lib/expect.h"
 #include "lib/spawn.h"
 #include "lib/two_sides.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 
 #define READER	 "--reader"
 #define PATIENCE 30000u

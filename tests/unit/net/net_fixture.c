@@ -11,7 +11,7 @@
 
 #include "lib/wait.h"
 #include "registry/directory.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "wire/packet.h"
 
 #define PATIENCE_MS  10000

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "net/socket.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "wire/packet.h"
 
 #ifndef UDP_GRO

@@ -14,7 +14,7 @@
 
 #include "base/compiler.h"
 #include "lib/wait.h"
-#include "registry/tables.h"
+#include "registry/capture_table.h"
 #include "wire/packet.h"
 
 #define PORT	    55555 /* of strangers */

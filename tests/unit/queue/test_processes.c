@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 
 #define DEVICE "any0"
 

@@ -11,7 +11,7 @@
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "queue/cq.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 #include "queue/rq.h"
 
 #define DEVICE	"any0"
@@ -305,6 +305,12 @@ TEST(each_region_counts_for_its_bytes)
 
 /* --- nonsense ---------------------------------------------------------------------- */
 
+static void expect_unused_cq(const struct av_cq_info *info, void *arg)
+{
+	assert_int_equal(info->users, 0);
+	++*(size_t *)arg;
+}
+
 /* The numbers come from a segment: whoever names what no table has room for uses nothing. */
 TEST(a_queue_pair_may_name_what_is_in_no_table)
 {
@@ -317,15 +323,14 @@ TEST(a_queue_pair_may_name_what_is_in_no_table)
 			.pd = AV_MAX_PD + 1 + behind[i],
 			.send_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK + behind[i],
 			.recv_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK + behind[i]};
-		uint32_t qp = av_qp_init(seg, &request), *users;
-		size_t seen = AV_ARRAY_SIZE(domains);
+		uint32_t qp = av_qp_init(seg, &request);
+		uint32_t cq = av_cq_init(seg, ENTRIES, 0, 1, LIMIT, NULL);
+		size_t seen = AV_ARRAY_SIZE(domains), cqs_seen = 0;
 
-		assert_int_not_equal(qp, 0);
-		users = av_cq_users(seg);
-		assert_non_null(users);
-		for (uint32_t n = 0; n < AV_SLAB_CHUNKS * AV_OBJ_CHUNK; n++)
-			assert_int_equal(users[n], 0);
-		free(users);
+		assert_true(qp && cq);
+		av_report_cqs(DEVICE, expect_unused_cq, &cqs_seen);
+		assert_int_equal(cqs_seen, 1);
+		av_cq_fini(seg, cq);
 		av_report_pds(DEVICE, expect_domain, &seen);
 		av_qp_fini(seg, qp);
 	}

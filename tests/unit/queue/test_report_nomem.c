@@ -8,7 +8,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 
 #define DEVICE "any0"
 #define LIMIT  1000u

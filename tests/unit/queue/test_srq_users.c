@@ -2,7 +2,7 @@
 /* Which queue pairs receive from a shared receive queue, as a report of a segment sees them. */
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 #include "unit/memory/seg_fixture.h"
 
 /* Those without a number do not exist. */

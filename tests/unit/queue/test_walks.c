@@ -2,7 +2,7 @@
 /* A walk over the objects of a segment finds each of them once, from any index on. */
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 #include "unit/memory/seg_fixture.h"
 
 #define CHUNK_AT (1ul << 28)
