@@ -44,7 +44,7 @@ static inline struct timespec av_timespec(uint64_t ns)
 				 .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* The longest wait for what only a peer can end: far longer than locks are held even under load */
+/* The longest wait for what only a peer can end: far longer than locks are held under load. */
 #define AV_PEER_TIMEOUT_NS 2000000000ull
 
 /*

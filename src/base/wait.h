@@ -21,7 +21,7 @@ struct av_hw_wait {
 	bool (*available)(void);
 	bool resting; /* the core really halts; false: a loop */
 
-	/* Wait while *word, of any process, is @expected; at most about 100000 TSC cycles. */
+	/* Wait while *word, of any process, is @expected: about 100000 TSC cycles at most. */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };
 

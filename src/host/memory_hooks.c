@@ -205,7 +205,7 @@ AV_EXPORT int madvise(void *start, size_t bytes, int advice)
  * verbs (not to shells): adapters lock registered memory, so such programs (GASNet, Ceph) refuse or
  * warn below some limit; we lock nothing.
  *
- * Programs also raise it to the hard one that they were told, but only root may: so the real one.
+ * Programs also raise it to the hard one they were told, but only root may: they get the real one.
  */
 
 AV_FIND_NEXT(prlimit64);

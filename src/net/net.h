@@ -195,7 +195,7 @@ struct av_net_burst;
  */
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
-/* Append a packet; if there is no room, sends earlier ones. Return: where its payload goes */
+/* Append a packet; sends earlier ones if need be. Return: for its payload, till the next call */
 uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
 
 /* Remove the packet that av_net_put() has just appended. */

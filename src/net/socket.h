@@ -185,7 +185,7 @@ void av_inbound_wake(void);
 /* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
 
-/* Stop receiving until av_inbound_resume(), to close sockets. Waits; not within the receiver */
+/* Stop receiving until av_inbound_resume(), to close sockets. Waits for a receiver; never in it */
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 

@@ -404,8 +404,8 @@ AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 void av_dm_region_ended(struct av_dm *dm, bool inherited);
 
 /*
- * The bytes of a range of device memory, for av_copy(). @dm: or NULL. @unit: what divides both, in
- * bytes. Return: 0; ENOENT: NULL, or its exporter has freed it; EFAULT: beyond it; EINVAL
+ * The bytes of a range of device memory, for av_copy(). @dm: or NULL. @unit: divides both, else
+ * EINVAL; bytes. Return: also 0; ENOENT: NULL, or its exporter has freed it; EFAULT: beyond it
  */
 AV_MUST_USE int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length,
 			    unsigned int unit, void **bytes);
