@@ -117,13 +117,33 @@ void av_finish_error(const struct av_qp_ref *end)
 	flush_due_error(end);
 }
 
+/* Statuses without a row are errors that the requester found. */
+static const enum av_req_event request_event[] = {
+	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,
+	[IBV_WC_RNR_RETRY_EXC_ERR] = AV_REQ_RNR_EXCEEDED,
+	[IBV_WC_RETRY_EXC_ERR] = AV_REQ_RETRY_EXCEEDED,
+	[IBV_WC_REM_ACCESS_ERR] = AV_REQ_REM_ACCESS,
+	[IBV_WC_REM_INV_REQ_ERR] = AV_REQ_REM_INVALID,
+	[IBV_WC_REM_OP_ERR] = AV_REQ_REM_OP,
+};
+_Static_assert(AV_REQ_RNR == 0, "nothing completes with that");
+
+/* Count a request of @qp that completes with error @status. */
+static void count_failed_request(struct av_qp_shared *qp, enum ibv_wc_status status)
+{
+	enum av_req_event event =
+		status < AV_ARRAY_SIZE(request_event) ? request_event[status] : AV_REQ_RNR;
+
+	av_count_req(qp, event == AV_REQ_RNR ? AV_REQ_LOCAL : event);
+}
+
 void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 		    const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	av_count_request(end->qp, av_rule(fault)->requester);
+	count_failed_request(end->qp, av_rule(fault)->requester);
 	silent = silent && av_responder_acquire_soon(peer);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
@@ -151,7 +171,7 @@ static void finish_flush(const struct av_qp_ref *end, uint32_t tail)
 		if (!wqe)
 			break;
 		count++;
-		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
+		count_failed_request(end->qp, IBV_WC_WR_FLUSH_ERR);
 		(void)!av_sq_complete(end, wqe, IBV_WC_WR_FLUSH_ERR);
 	}
 	av_report_flush(end, count, false);

@@ -124,14 +124,6 @@ static const struct av_rule table[] = {
 /* clang-format on */
 _Static_assert(AV_ARRAY_SIZE(table) == AV_FAULT_N, "a row for each fault");
 
-enum av_fault av_fault_of_nak(uint8_t nak)
-{
-	for (unsigned int i = AV_FAULT_NONE + 1; i < AV_FAULT_N; i++)
-		if (table[i].nak == nak && nak != AV_NAK_NONE)
-			return (enum av_fault)i;
-	return AV_FAULT_NONE;
-}
-
 const struct av_rule *av_rule(enum av_fault fault)
 {
 	return &table[fault];
@@ -142,28 +134,4 @@ uint8_t av_nak_syndrome(const struct av_outcome *result)
 	if (result->wait_reason == AV_WAIT_RNR)
 		return (uint8_t)(AV_SYNDROME_RNR_NAK | (result->rnr_timer & 31));
 	return result->wait_reason == AV_WAIT_NONE ? av_rule(result->fault)->nak : AV_NAK_NONE;
-}
-
-/* Statuses without a row are errors that the requester found. */
-static const enum av_req_event request_event[] = {
-	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,
-	[IBV_WC_RNR_RETRY_EXC_ERR] = AV_REQ_RNR_EXCEEDED,
-	[IBV_WC_RETRY_EXC_ERR] = AV_REQ_RETRY_EXCEEDED,
-	[IBV_WC_REM_ACCESS_ERR] = AV_REQ_REM_ACCESS,
-	[IBV_WC_REM_INV_REQ_ERR] = AV_REQ_REM_INVALID,
-	[IBV_WC_REM_OP_ERR] = AV_REQ_REM_OP,
-};
-_Static_assert(AV_REQ_RNR == 0, "nothing completes with that");
-
-void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status)
-{
-	enum av_req_event event =
-		status < AV_ARRAY_SIZE(request_event) ? request_event[status] : AV_REQ_RNR;
-
-	av_count_req(qp, event == AV_REQ_RNR ? AV_REQ_LOCAL : event);
-}
-
-void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status)
-{
-	av_count_rsp(qp, status == IBV_WC_WR_FLUSH_ERR ? AV_RSP_FLUSHED : AV_RSP_RECV_FAILED);
 }

@@ -102,9 +102,6 @@ struct av_outcome {
 				  send queue */
 };
 
-/* The first fault that has this NAK; AV_FAULT_NONE: no fault has it. */
-enum av_fault av_fault_of_nak(uint8_t nak);
-
 /* What the responder sends for that outcome: an AETH syndrome, or AV_NAK_NONE. */
 uint8_t av_nak_syndrome(const struct av_outcome *result);
 
@@ -120,14 +117,6 @@ static inline bool av_fault_is_receivers(enum av_fault fault)
 {
 	return fault == AV_FAULT_RECV_PROT || fault == AV_FAULT_RECV_CQ;
 }
-
-/* Count a request of @qp that completes with error @status. Context: @exec is held. */
-void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
-
-/*
- * Count a receive request that ends in error @status, or would if one were posted. @resp is held.
- */
-void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
 
 static inline void av_count_req(struct av_qp_shared *qp, enum av_req_event which)
 {

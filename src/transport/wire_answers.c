@@ -133,9 +133,18 @@ static void receiver_not_ready(const struct answer *a)
 			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
 }
 
+/* The first fault that has this NAK; AV_FAULT_NONE: no fault has it. */
+static enum av_fault fault_of_nak(uint8_t nak)
+{
+	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++)
+		if (av_rule((enum av_fault)f)->nak == nak && nak != AV_NAK_NONE)
+			return (enum av_fault)f;
+	return AV_FAULT_NONE;
+}
+
 static void handle_nak(const struct answer *a, uint8_t nak)
 {
-	enum av_fault fault = av_fault_of_nak(nak);
+	enum av_fault fault = fault_of_nak(nak);
 
 	if (fault == AV_FAULT_NONE)
 		return;
