@@ -51,8 +51,8 @@ struct av_fork_handlers {	/* NULL: nothing to do */
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers);
 
 /*
- * All signals but those that a thread's own actions raise, which end the process if blocked: SIGSEGV
- * and SIGBUS by copies of the program's memory, SIGSYS by system calls that a filter traps
+ * All signals but those that a thread's own actions raise, which end the process if blocked:
+ * SIGSEGV and SIGBUS by copies of the program's memory, SIGSYS by system calls that a filter traps
  * (seccomp(2)), which the program's handler may do instead.
  */
 static inline void av_signals_of_others(sigset_t *set)

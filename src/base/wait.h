@@ -21,7 +21,10 @@ struct av_hw_wait {
 	bool (*available)(void);
 	bool resting; /* the core really halts; false: a loop */
 
-	/* Wait while *word, of any process, is @expected, for 100000 TSC cycles or so at most. May return early. */
+	/*
+	 * Wait while *word, of any process, is @expected, for 100000 TSC cycles or so at most. May
+	 * return early.
+	 */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };
 
