@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The devices: the configured list, the identity, limits and speed that each device reports, the
- * segment of a new context, and the switches that a reset brings into force.
+ * The devices: the configured list, the identity, limits and speed that each device reports, and
+ * the segment of a new context.
  */
 #ifndef AV_DEVICE_DEVICE_H
 #define AV_DEVICE_DEVICE_H
@@ -194,84 +194,5 @@ struct av_config {
  * AV_DEVICE_MAX. A list without devices becomes "any0".
  */
 void av_config_parse(const char *text, struct av_config *config);
-
-/* === switches ==================================================================== */
-
-/*
- * Switches of a device, as real adapters have them in firmware settings (mlxconfig). A switch has a
- * value in force ("current") and a value for after the next reset ("next boot"). "anyverbs config"
- * and "anyverbs reset" change them. Two text files have a line for a device: the switches on.
- *
- * - current: BASE/anyverbs-UID.current, where BASE is av_folder_base(). If the file is missing, the
- *   next-boot values are in force. So a restart of the host that clears BASE acts as a reset.
- * - next boot: $XDG_CONFIG_HOME/anyverbs/next-boot or $HOME/.config/anyverbs/next-boot. If that
- *   file cannot be written, or ANYVERBS_DIR is set: BASE/anyverbs-UID.next-boot.
- *
- * A context copies the values in force when it is opened. A reset fails while any context that has
- * not failed is open, so all working contexts agree.
- */
-
-enum av_switch {
-	AV_SWITCH_ADVANCED_PCI,
-	AV_SWITCH_CAPI,
-	AV_SWITCH_TUNNELED_ATOMIC,
-	AV_SWITCH_AS_NOTIFY,
-	AV_SWITCH_N
-};
-
-/* A set of switches consists of these bits. */
-#define AV_SWITCH_BIT(which) (1u << (which))
-
-struct av_switch_info {
-	const char *name; /* as in mlxconfig */
-	const char *help; /* one line, no full stop */
-	uint32_t needs;	  /* set of switches that must be on as well */
-};
-
-/* By enum av_switch. All are off by default. */
-extern const struct av_switch_info av_switch_info[AV_SWITCH_N];
-
-struct av_switches {
-	uint32_t current, next; /* sets */
-};
-
-/* Was the switch on when the context was opened? @seg: of this process or of a peer. One load */
-static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
-{
-	return seg->head->switches & AV_SWITCH_BIT(which);
-}
-
-/* The switch with that name, or AV_SWITCH_N. */
-enum av_switch av_switch_by_name(const char *name, size_t length);
-
-/* A switch that @set lacks but another one in @set needs, which is @by; AV_SWITCH_N: none */
-enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by);
-
-/*
- * The switches of a device, also of an unknown one. Empty sets if no file is readable, or without
- * memory. Context: the directory need not be joined; reads files
- */
-struct av_switches av_switches_read(const char *device);
-
-/*
- * Change the next-boot values: for each switch in @mask, take its bit from @on.
- * Context: the directory is joined; no lock held; reads and writes files
- * Return: 0. -EPERM: the result lacks a switch that another one needs (av_switch_lacking());
- * -ENOMEM; -ENOSPC: the file is full; -EBUSY: av_dir_change_begin(); else -errno of writing
- */
-AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
-
-/*
- * Bring the next-boot values into force, and restart the device's counters at 0. @failed: @count
- * contexts that may be open, since they have failed. Context and return: as above, but no -EPERM;
- * and -EBUSY: another context is open in a living process
- */
-AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
-
-/*
- * The switches in force, for the new context that av_device_open() makes; reads files. The
- * directory is joined and names the context's device: a later reset finds it. Return: 0 or -ENOMEM
- */
-AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
 
 #endif

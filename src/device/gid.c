@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* GIDs from the host's addresses. Each address has a rank, and the table is sorted by rank. */
-#include "device/port.h"
+#include "device/gid.h"
 
 #include <assert.h>
 #include <endian.h>

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "device/switches.h"
 #include "observe/check.h"
 #include "registry/directory.h"
 #include "segment/segment.h"

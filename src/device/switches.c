@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Switches in force, and those for the next reset. */
-#include "device/device.h"
+#include "device/switches.h"
 
 #include <errno.h>
 #include <limits.h>

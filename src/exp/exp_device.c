@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "exp/exp.h"
 #include "verbs/objects.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "exp/exp.h"
 #include "memory/translate.h"
 #include "queue/cq.h"

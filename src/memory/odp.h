@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "memory/key.h"
 #include "segment/segment.h"
 

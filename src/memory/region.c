@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "copy/copy.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "observe/check.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/switches.h"
 #include "registry/directory.h"
 #include "segment/segment.h"
 #include "transport/rules.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/switches.h"
 #include "json_out.h"
 #include "pick.h"
 #include "registry/directory.h"

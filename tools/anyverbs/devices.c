@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "device/port.h"
+#include "device/switches.h"
 #include "json_out.h"
 #include "wire/packet.h"
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "fake_seg.h"
 #include "lib/apart.h"
 #include "lib/unit.h"

@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "device/device.h"
+#include "device/switches.h"
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region.h"

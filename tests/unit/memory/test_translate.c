@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device/device.h"
+#include "device/switches.h"
 #include "fake_seg.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
