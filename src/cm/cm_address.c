@@ -9,6 +9,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "cm/id.h"
+#include "copy/copy.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "observe/check.h"
@@ -47,26 +48,6 @@ bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name)
 	if (name->v6)
 		name->ifindex = from.v6.sin6_scope_id;
 	return true;
-}
-
-static socklen_t put_ib_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
-{
-	struct sockaddr_ib to = {.sib_family = AF_IB,
-				 .sib_pkey = htobe16(AV_PKEY_DEFAULT),
-				 .sib_sid = htobe64(name->service_id),
-				 .sib_sid_mask = UINT64_MAX};
-
-	memcpy(&to.sib_addr, name->address, sizeof(name->address));
-	memset(address, 0, sizeof(*address));
-	memcpy(address, &to, sizeof(to));
-	return sizeof(to);
-}
-
-socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
-{
-	if (name->ib)
-		return put_ib_sockaddr(name, address);
-	return av_cm_sockaddr_ip(name, address);
 }
 
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address)
@@ -523,7 +504,7 @@ static int resolve_addr(struct av_cm_call *call)
 }
 
 /* A route of RoCE is the kernel's; there is nothing to ask for. */
-int av_cm_id_route(struct av_cm_id *id)
+static int route_id(struct av_cm_id *id)
 {
 	int ret;
 
@@ -537,7 +518,7 @@ int av_cm_id_route(struct av_cm_id *id)
 
 static int resolve_route(struct av_cm_call *call)
 {
-	return av_cm_id_route(call->id);
+	return route_id(call->id);
 }
 
 /* Services are the subnet administrator's records: there is none. */
@@ -546,6 +527,103 @@ static int resolve_ib_service(struct av_cm_call *call)
 	if (call->id->state != AV_CM_ID_BOUND)
 		return av_cm_id_refuse(call->id, AV_CM_IN(ADDR_BOUND));
 	return -av_refuse(call->id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
+}
+
+/* --- options --------------------------------------------------------------------------- */
+
+static int set_tos(struct av_cm_id *id, const uint8_t *value)
+{
+	id->tos = *value;
+	return 0;
+}
+
+/* Values of int: the kernel takes any that is not 0 for yes. */
+static int load_int_option(const uint8_t *value)
+{
+	int number;
+
+	memcpy(&number, value, sizeof(number));
+	return number;
+}
+
+/* Whoever shares its port number, or wants to, learns of it. */
+static void publish_port_options(const struct av_cm_id *id)
+{
+	if (id->port >= 0)
+		av_cm_port_options(id->port, id->afonly, id->reuse);
+}
+
+/* Once bound it may begin to share, but not cease to. Who listens is alone. */
+static int set_reuse(struct av_cm_id *id, const uint8_t *value)
+{
+	bool reuse = load_int_option(value) != 0;
+
+	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | (reuse ? AV_CM_IN(ADDR_BOUND) : 0));
+	id->reuse = reuse;
+	publish_port_options(id);
+	return 0;
+}
+
+static int set_afonly(struct av_cm_id *id, const uint8_t *value)
+{
+	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
+	id->afonly = load_int_option(value) != 0;
+	id->afonly_set = true;
+	publish_port_options(id);
+	return 0;
+}
+
+/* 5 bits, and only of reliable connections. */
+static int set_ack_timeout(struct av_cm_id *id, const uint8_t *value)
+{
+	if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || *value > 31)
+		return -av_refuse(EINVAL, AV_CHECK_CM_ACK_TIMEOUT, *value, 0);
+	id->ack_timeout = *value;
+	id->ack_timeout_set = true;
+	return 0;
+}
+
+static const struct option {
+	uint32_t level, name, bytes;
+	int (*set)(struct av_cm_id *id, const uint8_t *value);
+} options[] = {
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), set_tos},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuse},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_afonly},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout},
+};
+
+/* Paths are the kernel's routes: a program's own record is checked, and changes nothing. */
+static int set_path(struct av_cm_id *id, uint32_t bytes)
+{
+	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
+		return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, bytes,
+				  sizeof(struct ib_path_rec_data));
+	return route_id(id);
+}
+
+static int set_option(struct av_cm_call *call)
+{
+	const struct rdma_ucm_set_option *command = AV_CM_BODY(call, struct rdma_ucm_set_option);
+	uint8_t value[sizeof(int)];
+
+	if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH)
+		return set_path(call->id, command->optlen);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const struct option *o = &options[i];
+
+		if (o->level != command->level || o->name != command->optname)
+			continue;
+		if (command->optlen != o->bytes)
+			return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, command->optlen, o->bytes);
+		if (av_copy(value, (const void *)(uintptr_t)command->optval, o->bytes) !=
+		    AV_COPY_OK)
+			return -EFAULT;
+		return o->set(call->id, value);
+	}
+	return -ENOSYS;
 }
 
 const struct av_cm_row av_cm_address_rows[] = {
@@ -558,5 +636,6 @@ const struct av_cm_row av_cm_address_rows[] = {
 	{AV_CM_CMD_RESOLVE_IB_SERVICE, AV_VERB_CM_RESOLVE_ADDRINFO,
 	 sizeof(struct av_cm_resolve_ib_service), 0, offsetof(struct av_cm_resolve_ib_service, id),
 	 resolve_ib_service},
+	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, AV_CM_ID_OF(set_option), set_option),
 	{0},
 };

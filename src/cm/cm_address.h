@@ -35,9 +35,8 @@ struct av_cm_name {
 /* Parse @address. Return: false: its family is none of IPv4, IPv6 and AF_IB */
 AV_MUST_USE bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name);
 
-/* Write @name; av_cm_sockaddr_ip(): as an IP address, even for AF_IB. Return: bytes of @address */
+/* Write @name as a struct sockaddr of an IP address, even for AF_IB. Return: bytes of @address */
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address);
-socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address);
 
 /* What may change of an id's device: as it was then, or at its last RDMA_CM_EVENT_ADDR_CHANGE. */
 struct av_cm_since {

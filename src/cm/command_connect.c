@@ -6,58 +6,15 @@
 #include "cm/cm.h"
 #include "cm/id.h"
 #include "device/device.h"
-#include "net/address.h"
 #include "observe/check.h"
-#include "registry/directory.h"
 
-/* Commands of a connection: asking, listening, accepting, refusing, ending. */
+/* Commands of a connection: asking, listening, accepting, refusing, confirming, ending. */
 
 #define HOPS	     64
 #define ACK_TIMEOUT  17 /* a packet's life and back: 0.5 s */
 #define CM_TIMEOUT   20 /* until a CM answers, as the kernel has it: 4.3 s */
 #define CM_RETRIES   15
 #define BACKLOG_MOST 1024
-
-/* Fields @transport and @ext_transport of a REQ. */
-enum { RC, UC, EXTENDED = 3, EXTENDED_XRC = 1 };
-
-void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type)
-{
-	req->transport = qp_type == IBV_QPT_UC ? UC : qp_type == IBV_QPT_XRC_SEND ? EXTENDED : RC;
-	req->ext_transport = qp_type == IBV_QPT_XRC_SEND ? EXTENDED_XRC : 0;
-}
-
-uint8_t av_cm_kind_wanted(const struct av_cm_message *request)
-{
-	if (request->attribute == AV_CM_SIDR_REQ)
-		return IBV_QPT_UD;
-	switch (request->transport) {
-	case RC:
-		return IBV_QPT_RC;
-	case UC:
-		return IBV_QPT_UC;
-	case EXTENDED:
-		return request->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : AV_CM_ANY_KIND;
-	default:
-		return AV_CM_ANY_KIND;
-	}
-}
-
-/* An XRC target's is in the place of an EE context. */
-uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking)
-{
-	return asking == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
-}
-
-void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn)
-{
-	if (qp_type != IBV_QPT_XRC_RECV) {
-		rep->qpn = qpn;
-		return;
-	}
-	rep->eecn = qpn;
-	rep->srq = true;
-}
 
 /* --- connecting ------------------------------------------------------------------------- */
 
@@ -333,85 +290,20 @@ static int disconnect_id(struct av_cm_call *call)
 	return 0;
 }
 
-/* --- being asked -------------------------------------------------------------------------- */
-
-/* Do its packets come from there? Programs trust addresses. Wildcards may name this host itself. */
-static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
+static int notify_id(struct av_cm_call *call)
 {
-	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
+	const struct rdma_ucm_notify *command = AV_CM_BODY(call, struct rdma_ucm_notify);
+	struct av_cm_id *id = call->id;
+	int ret;
 
-	if ((src || dst) && av_cm_is_own(route->path.dst))
-		return src || memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
-	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
-}
-
-/* The requester's addresses of both ends; of AF_IB the GIDs. Return: false: none, or untrue ones */
-static bool name_ends(struct av_cm_id *id, bool ib, const struct av_cm_route *route,
-		      const struct av_cm_message *m)
-{
-	const uint8_t *src = route->path.src, *dst = route->path.dst;
-	struct av_cm_ip ip = {0};
-
-	if (!ib && !(av_cm_ip_get(&ip, m->private_data) && is_true(&ip, route)))
-		return false;
-	id->src = (struct av_cm_name){.ib = ib,
-				      .v6 = ib ? !av_net_is_v4(src) : ip.v6,
-				      .port = av_cm_service_port(m->service_id),
-				      .service_id = ib ? m->service_id : 0};
-	id->dst = (struct av_cm_name){
-		.ib = ib, .v6 = ib ? !av_net_is_v4(dst) : ip.v6, .port = ip.src_port};
-	memcpy(id->src.address, ib ? src : ip.dst, sizeof(id->src.address));
-	memcpy(id->dst.address, ib ? dst : ip.src, sizeof(id->dst.address));
-	return true;
-}
-
-/* The id of the connection that is asked for. NULL: no memory, or nonsense */
-static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
-					const struct av_cm_message *m)
-{
-	bool sidr = m->attribute == AV_CM_SIDR_REQ;
-	struct av_cm_id *id =
-		av_cm_id_new(listener->channel, 0, listener->ps, av_cm_kind_wanted(m));
-
-	if (!id)
-		return NULL;
-	id->state = AV_CM_ID_CONNECT;
-	id->service_id = m->service_id;
-	id->tos = listener->tos;
-	memcpy(id->gid, route->path.dst, sizeof(id->gid));
-	if (name_ends(id, listener->src.ib, route, m) &&
-	    av_cm_where_gid(route->path.src, &id->where))
-		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED,
-					  route, m);
-	if (!id->conn) {
-		av_cm_id_destroy(id);
-		return NULL;
-	}
-	av_cm_since(&id->where);
-	id->conn->route.device = id->where.dev->ibv.name;
-	return id;
-}
-
-uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
-{
-	struct av_cm_id *listener = NULL, *child;
-	struct av_cm_port found;
-
-	if (av_cm_listener(route->path.src, m, &found) && found.proc == av_lock_self)
-		listener = av_cm_id_listening(found.id);
-	if (!listener)
-		return AV_CM_INVALID_SERVICE_ID;
-	if (listener->qp_type != AV_CM_ANY_KIND && listener->qp_type != av_cm_kind_wanted(m))
-		return AV_CM_INVALID_TRANSPORT;
-	if (listener->backlog == 0)
-		return AV_CM_CONSUMER;
-	child = create_child_id(listener, route, m);
-	if (!child)
-		return AV_CM_NO_RESOURCES;
-	if (av_cm_id_asked(listener, child, m))
-		return 0;
-	av_cm_id_destroy(child);
-	return AV_CM_NO_RESOURCES;
+	if (command->event != IBV_EVENT_COMM_EST)
+		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
+	ret = id->conn ? av_cm_conn_established(id->conn) : 1;
+	if (ret && ret != -EISCONN)
+		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT));
+	if (ret == 0)
+		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+	return ret;
 }
 
 const struct av_cm_row av_cm_connection_rows[] = {
@@ -422,5 +314,6 @@ const struct av_cm_row av_cm_connection_rows[] = {
 	 AV_CM_ID_OF(accept), accept_id},
 	AV_CM_ROW(REJECT, REJECT, reject, 0, AV_CM_NO_ID, reject_id),
 	AV_CM_ROW(DISCONNECT, DISCONNECT, disconnect, 0, AV_CM_ID_OF(disconnect), disconnect_id),
+	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, AV_CM_ID_OF(notify), notify_id),
 	{0},
 };

@@ -3,6 +3,7 @@
 #include "cm/id.h"
 
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <infiniband/sa.h>
 #include <string.h>
 
@@ -64,15 +65,35 @@ static int query_route(struct av_cm_call *call)
 
 /* --- the newer ones --------------------------------------------------------------------- */
 
+static socklen_t put_ib_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
+{
+	struct sockaddr_ib to = {.sib_family = AF_IB,
+				 .sib_pkey = htobe16(AV_PKEY_DEFAULT),
+				 .sib_sid = htobe64(name->service_id),
+				 .sib_sid_mask = UINT64_MAX};
+
+	memcpy(&to.sib_addr, name->address, sizeof(name->address));
+	memset(address, 0, sizeof(*address));
+	memcpy(address, &to, sizeof(to));
+	return sizeof(to);
+}
+
+static socklen_t put_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
+{
+	if (name->ib)
+		return put_ib_sockaddr(name, address);
+	return av_cm_sockaddr_ip(name, address);
+}
+
 static void put_ends_addr(const struct av_cm_id *id, struct rdma_ucm_query_addr_resp *a)
 {
 	struct sockaddr_storage address;
 
-	a->src_size = (uint16_t)av_cm_sockaddr(&id->src, &address);
+	a->src_size = (uint16_t)put_sockaddr(&id->src, &address);
 	memcpy(&a->src_addr, &address, sizeof(a->src_addr));
 	if (id->state < AV_CM_ID_RESOLVED || id->state == AV_CM_ID_LISTENS)
 		return;
-	a->dst_size = (uint16_t)av_cm_sockaddr(&id->dst, &address);
+	a->dst_size = (uint16_t)put_sockaddr(&id->dst, &address);
 	memcpy(&a->dst_addr, &address, sizeof(a->dst_addr));
 }
 
@@ -85,7 +106,7 @@ static uint16_t put_query_ib_addr(struct __kernel_sockaddr_storage *to, const ui
 
 	if (id->where.dev)
 		memcpy(name.address, gid, sizeof(name.address));
-	bytes = av_cm_sockaddr(&name, &address);
+	bytes = put_sockaddr(&name, &address);
 	memcpy(to, &address, sizeof(*to));
 	return (uint16_t)bytes;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/table.h"
 #include "cm/cm.h"
-#include "copy/copy.h"
 #include "net/address.h"
 #include "observe/check.h"
 
@@ -26,7 +26,9 @@ void av_cm_ids_forked(void)
 
 /* --- life ------------------------------------------------------------------------------ */
 
-struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type)
+/* An id, which the channel owns. Return: NULL: no memory, or too many */
+static struct av_cm_id *new_cm_id(struct av_cm_channel *c, uint64_t uid, uint16_t ps,
+				  uint8_t qp_type)
 {
 	struct av_cm_id *id = calloc(1, sizeof(*id));
 
@@ -154,13 +156,6 @@ static int find_any_id(const struct av_cm_channel *c, uint32_t number, struct av
 static int refuse_removed(const struct av_cm_id *id)
 {
 	return id->state == AV_CM_ID_REMOVED ? -av_refuse(ENXIO, AV_CHECK_CM_REMOVED, 0, 0) : 0;
-}
-
-struct av_cm_id *av_cm_id_listening(uint32_t number)
-{
-	struct av_cm_id *id = av_table_get(&ids.table, number);
-
-	return id && id->state == AV_CM_ID_LISTENS ? id : NULL;
 }
 
 int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
@@ -313,8 +308,9 @@ int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 	return 0;
 }
 
-bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
-		    const struct av_cm_message *m)
+/* Return: false: no memory */
+static bool append_request(struct av_cm_id *listener, struct av_cm_id *child,
+			   const struct av_cm_message *m)
 {
 	struct av_cm_event *e = new_event(listener, AV_CM_EVENT_CONNECT_REQUEST, 0);
 
@@ -329,7 +325,87 @@ bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
 	return true;
 }
 
-/* Commands about an id itself: its life, its channel, its options, what it is told. */
+/* --- being asked -------------------------------------------------------------------------- */
+
+/* Do its packets come from there? Programs trust addresses. Wildcards may name this host itself. */
+static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
+{
+	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
+
+	if ((src || dst) && av_cm_is_own(route->path.dst))
+		return src || memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
+	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
+}
+
+/* The requester's addresses of both ends; of AF_IB the GIDs. Return: false: none, or untrue ones */
+static bool name_ends(struct av_cm_id *id, bool ib, const struct av_cm_route *route,
+		      const struct av_cm_message *m)
+{
+	const uint8_t *src = route->path.src, *dst = route->path.dst;
+	struct av_cm_ip ip = {0};
+
+	if (!ib && !(av_cm_ip_get(&ip, m->private_data) && is_true(&ip, route)))
+		return false;
+	id->src = (struct av_cm_name){.ib = ib,
+				      .v6 = ib ? !av_net_is_v4(src) : ip.v6,
+				      .port = av_cm_service_port(m->service_id),
+				      .service_id = ib ? m->service_id : 0};
+	id->dst = (struct av_cm_name){
+		.ib = ib, .v6 = ib ? !av_net_is_v4(dst) : ip.v6, .port = ip.src_port};
+	memcpy(id->src.address, ib ? src : ip.dst, sizeof(id->src.address));
+	memcpy(id->dst.address, ib ? dst : ip.src, sizeof(id->dst.address));
+	return true;
+}
+
+/* The id of the connection that is asked for. NULL: no memory, or nonsense */
+static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
+					const struct av_cm_message *m)
+{
+	bool sidr = m->attribute == AV_CM_SIDR_REQ;
+	struct av_cm_id *id = new_cm_id(listener->channel, 0, listener->ps, av_cm_kind_wanted(m));
+
+	if (!id)
+		return NULL;
+	id->state = AV_CM_ID_CONNECT;
+	id->service_id = m->service_id;
+	id->tos = listener->tos;
+	memcpy(id->gid, route->path.dst, sizeof(id->gid));
+	if (name_ends(id, listener->src.ib, route, m) &&
+	    av_cm_where_gid(route->path.src, &id->where))
+		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED,
+					  route, m);
+	if (!id->conn) {
+		av_cm_id_destroy(id);
+		return NULL;
+	}
+	av_cm_since(&id->where);
+	id->conn->route.device = id->where.dev->ibv.name;
+	return id;
+}
+
+uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
+{
+	struct av_cm_id *listener = NULL, *child;
+	struct av_cm_port found;
+
+	if (av_cm_listener(route->path.src, m, &found) && found.proc == av_lock_self)
+		listener = av_table_get(&ids.table, found.id);
+	if (!listener || listener->state != AV_CM_ID_LISTENS)
+		return AV_CM_INVALID_SERVICE_ID;
+	if (listener->qp_type != AV_CM_ANY_KIND && listener->qp_type != av_cm_kind_wanted(m))
+		return AV_CM_INVALID_TRANSPORT;
+	if (listener->backlog == 0)
+		return AV_CM_CONSUMER;
+	child = create_child_id(listener, route, m);
+	if (!child)
+		return AV_CM_NO_RESOURCES;
+	if (append_request(listener, child, m))
+		return 0;
+	av_cm_id_destroy(child);
+	return AV_CM_NO_RESOURCES;
+}
+
+/* Commands about an id itself: its life, its channel, what it is told. */
 
 /* The kind of queue pair of a port space. Return: false: no such space */
 static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
@@ -350,7 +426,7 @@ static int create_id(struct av_cm_call *call)
 
 	if (!qp_type_of(command, &type))
 		return -av_refuse(EINVAL, AV_CHECK_CM_QP_TYPE, command->qp_type, command->ps);
-	id = av_cm_id_new(call->channel, command->uid, command->ps, type);
+	id = new_cm_id(call->channel, command->uid, command->ps, type);
 	if (!id)
 		return -ENOMEM;
 	answer.id = id->number;
@@ -416,120 +492,7 @@ static int migrate_id(struct av_cm_call *call)
 	return ret;
 }
 
-/* --- options --------------------------------------------------------------------------- */
-
-static int set_tos(struct av_cm_id *id, const uint8_t *value)
-{
-	id->tos = *value;
-	return 0;
-}
-
-/* Values of int: the kernel takes any that is not 0 for yes. */
-static int load_int_option(const uint8_t *value)
-{
-	int number;
-
-	memcpy(&number, value, sizeof(number));
-	return number;
-}
-
-/* Whoever shares its port number, or wants to, learns of it. */
-static void publish_port_options(const struct av_cm_id *id)
-{
-	if (id->port >= 0)
-		av_cm_port_options(id->port, id->afonly, id->reuse);
-}
-
-/* Once bound it may begin to share, but not cease to. Who listens is alone. */
-static int set_reuse(struct av_cm_id *id, const uint8_t *value)
-{
-	bool reuse = load_int_option(value) != 0;
-
-	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
-		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | (reuse ? AV_CM_IN(ADDR_BOUND) : 0));
-	id->reuse = reuse;
-	publish_port_options(id);
-	return 0;
-}
-
-static int set_afonly(struct av_cm_id *id, const uint8_t *value)
-{
-	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
-		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
-	id->afonly = load_int_option(value) != 0;
-	id->afonly_set = true;
-	publish_port_options(id);
-	return 0;
-}
-
-/* 5 bits, and only of reliable connections. */
-static int set_ack_timeout(struct av_cm_id *id, const uint8_t *value)
-{
-	if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || *value > 31)
-		return -av_refuse(EINVAL, AV_CHECK_CM_ACK_TIMEOUT, *value, 0);
-	id->ack_timeout = *value;
-	id->ack_timeout_set = true;
-	return 0;
-}
-
-static const struct option {
-	uint32_t level, name, bytes;
-	int (*set)(struct av_cm_id *id, const uint8_t *value);
-} options[] = {
-	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), set_tos},
-	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuse},
-	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_afonly},
-	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout},
-};
-
-/* Paths are the kernel's routes: a program's own record is checked, and changes nothing. */
-static int set_path(struct av_cm_id *id, uint32_t bytes)
-{
-	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
-		return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, bytes,
-				  sizeof(struct ib_path_rec_data));
-	return av_cm_id_route(id);
-}
-
-static int set_option(struct av_cm_call *call)
-{
-	const struct rdma_ucm_set_option *command = AV_CM_BODY(call, struct rdma_ucm_set_option);
-	uint8_t value[sizeof(int)];
-
-	if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH)
-		return set_path(call->id, command->optlen);
-	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
-		const struct option *o = &options[i];
-
-		if (o->level != command->level || o->name != command->optname)
-			continue;
-		if (command->optlen != o->bytes)
-			return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, command->optlen, o->bytes);
-		if (av_copy(value, (const void *)(uintptr_t)command->optval, o->bytes) !=
-		    AV_COPY_OK)
-			return -EFAULT;
-		return o->set(call->id, value);
-	}
-	return -ENOSYS;
-}
-
 /* --- what it is told ------------------------------------------------------------------- */
-
-static int notify_id(struct av_cm_call *call)
-{
-	const struct rdma_ucm_notify *command = AV_CM_BODY(call, struct rdma_ucm_notify);
-	struct av_cm_id *id = call->id;
-	int ret;
-
-	if (command->event != IBV_EVENT_COMM_EST)
-		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
-	ret = id->conn ? av_cm_conn_established(id->conn) : 1;
-	if (ret && ret != -EISCONN)
-		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT));
-	if (ret == 0)
-		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
-	return ret;
-}
 
 /* Before it is accepted it has no name of the program's, by which librdmacm finds it. */
 static int write_event(struct av_cm_call *call)
@@ -686,8 +649,6 @@ const struct av_cm_row av_cm_id_rows[] = {
 	AV_CM_ROW(DESTROY_ID, DESTROY_ID, destroy_id, ROOM(destroy_id_resp), AV_CM_NO_ID,
 		  destroy_id),
 	AV_CM_ROW(MIGRATE_ID, MIGRATE_ID, migrate_id, ROOM(migrate_resp), AV_CM_NO_ID, migrate_id),
-	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, AV_CM_ID_OF(set_option), set_option),
-	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, AV_CM_ID_OF(notify), notify_id),
 	{AV_CM_CMD_WRITE_EVENT, AV_VERB_CM_WRITE_EVENT, sizeof(struct av_cm_write_event), 0,
 	 AV_CM_NO_ID, write_event},
 	AV_CM_ROW(JOIN_IP_MCAST, JOIN_MULTICAST, join_ip_mcast, 0, AV_CM_NO_ID, join_ip_mcast),

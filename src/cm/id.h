@@ -333,23 +333,6 @@ void av_cm_conns_forked(void);
 /* === id ========================================================================== */
 
 /*
- * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions. Sources: IBTA volume 1,
- * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
- */
-
-#define AV_CM_ANY_KIND 0 /* a listener in RDMA_PS_IB that accepts all kinds */
-
-/* Write the kind of the requester's queue pair into a REQ. */
-void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type);
-
-/* The kind that the listener for a REQ or SIDR_REQ needs. AV_CM_ANY_KIND: no kind fits */
-uint8_t av_cm_kind_wanted(const struct av_cm_message *request);
-
-/* The responder's queue pair number in a REP. @asking: the requester's kind; @qp_type: its own */
-uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking);
-void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn);
-
-/*
  * Flight records of connections that failed. Context: any; they make system calls. @reason: of the
  * REJ, or the status of the SIDR_REP; @unknown: it means that no process listens.
  */
@@ -409,9 +392,6 @@ struct av_cm_id {
 
 /* Context of all functions of ids and groups: locked. */
 
-/* Make an id, which the channel owns. Return: NULL: no memory, or too many */
-struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type);
-
 /* Free an id, with its groups and events. Abandons its connection, and releases its port number. */
 void av_cm_id_destroy(struct av_cm_id *id);
 
@@ -426,9 +406,6 @@ void av_cm_id_remove(struct av_cm_id *id);
  * another channel's; -ENXIO: the id was removed. Notes the last two (av_refuse()).
  */
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
-
-/* The id of a number, if it listens; else NULL. */
-struct av_cm_id *av_cm_id_listening(uint32_t number);
 
 /*
  * Note that a command fails with EINVAL because of the id's state. @needed: the states that allow
@@ -446,10 +423,6 @@ void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *a
  */
 int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 		   const struct av_cm_message *m);
-
-/* Append RDMA_CM_EVENT_CONNECT_REQUEST of @child to @listener's channel. Return: false: ENOMEM */
-AV_MUST_USE bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
-				const struct av_cm_message *m);
 
 /* Is the id for datagrams (IBV_QPT_UD)? */
 static inline bool av_cm_id_is_ud(const struct av_cm_id *id)
@@ -542,9 +515,6 @@ extern const struct av_cm_row av_cm_query_rows[] __attribute__((visibility("hidd
  * -ENODEV: no interface, or no device, has the address; else as av_cm_port_bind() or av_cm_source()
  */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
-
-/* Append RDMA_CM_EVENT_ROUTE_RESOLVED: routes are known. Return: 0. -EINVAL: unresolved; -ENOMEM */
-AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
 
 /* The active MTU of the port of an id's device. Makes system calls */
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id);

@@ -165,4 +165,21 @@ static inline uint16_t av_cm_service_port(uint64_t service_id)
 	return (uint16_t)service_id;
 }
 
+/*
+ * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions. Sources: IBTA volume 1,
+ * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
+ */
+
+#define AV_CM_ANY_KIND 0 /* a listener in RDMA_PS_IB that accepts all kinds */
+
+/* Write the kind of the requester's queue pair into a REQ. */
+void av_cm_kind_put(struct av_cm_message *m, uint8_t qp_type);
+
+/* The kind that the listener for a REQ or SIDR_REQ needs. AV_CM_ANY_KIND: no kind fits */
+uint8_t av_cm_kind_wanted(const struct av_cm_message *m);
+
+/* The responder's queue pair number in a REP. @asking: the requester's kind; @qp_type: its own */
+uint32_t av_cm_kind_qpn(const struct av_cm_message *m, uint8_t asking);
+void av_cm_kind_put_qpn(struct av_cm_message *m, uint8_t qp_type, uint32_t qpn);
+
 #endif
