@@ -399,10 +399,11 @@ uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_
 	child = create_child_id(listener, route, m);
 	if (!child)
 		return AV_CM_NO_RESOURCES;
-	if (append_request(listener, child, m))
-		return 0;
-	av_cm_id_destroy(child);
-	return AV_CM_NO_RESOURCES;
+	if (!append_request(listener, child, m)) { /* the connection itself refuses, once */
+		(void)!av_cm_conn_reject(child->conn, AV_CM_NO_RESOURCES, NULL, 0);
+		av_cm_id_destroy(child);
+	}
+	return 0;
 }
 
 /* Commands about an id itself: its life, its channel, what it is told. */
