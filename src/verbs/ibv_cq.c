@@ -101,8 +101,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 			(void)av_refuse(EBUSY, AV_CHECK_CQ_BUSY, atomic_load(&cq->users), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_CQ, AV_MISUSE_OF("CQ", cq, cq->ibv.handle));
 	}
-	if (av_misuse_on())
-		av_misuse_cq_ends(cq);
+	av_misuse_ends(AV_MISUSE_OF("CQ", cq, cq->ibv.handle), cq);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
 	if (!ctx->forked) {
 		av_channel_forget(cq);

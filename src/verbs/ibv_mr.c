@@ -279,8 +279,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	err = ctx->forked ? 0 : begin_change(mr); /* a child may inherit one that nobody ends */
 	if (err)
 		return av_fail_errno(AV_VERB_DEREG_MR, err);
-	if (av_misuse_on())
-		av_misuse_mr_ends(mr);
+	av_misuse_ends(AV_MISUSE_OF("MR", mr, mr->ibv.lkey), mr);
 	/* The handle goes first: another thread may get the key's index as soon as that is free. */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	err = end_key(ctx, mr);

@@ -281,8 +281,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		(void)av_refuse(EBUSY, AV_CHECK_GROUP_BUSY, atomic_load(&qp->groups), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_QP, AV_MISUSE_OF("QP", qp, qp->ibv.qp_num));
 	}
-	if (av_misuse_on())
-		av_misuse_qp_ends(qp);
+	av_misuse_ends(AV_MISUSE_OF("QP", qp, qp->ibv.qp_num), qp);
 	if (!qp->opened && !ctx->forked)
 		err = reset_qp(qp);
 	if (err)

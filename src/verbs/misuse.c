@@ -127,12 +127,19 @@ int av_misuse_busy(enum av_verb verb, struct av_misuse_object of)
 
 /* --- writing --------------------------------------------------------------------- */
 
+static bool is_a(const struct av_misuse_object *of, const char *kind)
+{
+	return strcmp(of->kind, kind) == 0;
+}
+
 /* Writes the number as programs and explanations do. A region's is its key. */
 static int format_object_number(char *to, size_t size, const struct av_misuse_object *of)
 {
-	if (!strcmp(of->kind, "QP"))
-		return snprintf(to, size, "0x%06x: ", of->number);
-	return snprintf(to, size, strcmp(of->kind, "MR") ? "%u: " : "0x%x: ", of->number);
+	return snprintf(to, size,
+			is_a(of, "QP")	 ? "0x%06x: "
+			: is_a(of, "MR") ? "0x%x: "
+					 : "%u: ",
+			of->number);
 }
 
 static int format_finding_line(char *to, size_t size, const struct av_finding *f,
@@ -244,12 +251,11 @@ static bool has_noticed(const struct av_qp *qp)
 		is_polled(qp->ibv.recv_cq));
 }
 
-void av_misuse_qp_ends(struct av_qp *qp)
+static void inspect_qp(struct av_misuse_object of, const struct av_qp *qp)
 {
-	const struct av_misuse_object of = AV_MISUSE_OF("QP", qp, qp->ibv.qp_num);
 	struct av_qp_shared *q = qp->end.qp;
 
-	if (qp->opened || of.ctx->forked)
+	if (qp->opened)
 		return;
 	add_misuse_finding(of, AV_MISUSE_RAN_DRY,
 			   q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR]);
@@ -258,25 +264,21 @@ void av_misuse_qp_ends(struct av_qp *qp)
 			   atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp));
 }
 
-void av_misuse_cq_ends(struct av_cq *cq)
+static void inspect_cq(struct av_misuse_object of, const struct av_cq *cq)
 {
-	const struct av_misuse_object of = AV_MISUSE_OF("CQ", cq, cq->ibv.handle);
 	const struct av_cq_shared *shared = cq->shared;
 	const struct av_cq_counters now = av_cq_counted(shared);
 	uint64_t given = now.completions - shared->before.completions;
 
-	if (of.ctx->forked)
-		return;
 	add_misuse_finding(of, AV_MISUSE_OVERRUN, now.lost != shared->before.lost);
 	/* Entries say nothing: a queue pair is destroyed first, and takes its own away. */
 	add_misuse_finding(of, AV_MISUSE_NEVER_POLLED, atomic_load(&shared->head) == 0 ? given : 0);
 }
 
 /* Only regions of the program's own memory can lose it. */
-void av_misuse_mr_ends(struct av_mr *mr)
+static void inspect_mr(struct av_misuse_object of, const struct av_mr *mr)
 {
-	const struct av_misuse_object of = AV_MISUSE_OF("MR", mr, mr->ibv.lkey);
-	struct av_key *k = of.ctx->forked ? NULL : av_key_entry(of.ctx->seg, mr->ibv.lkey);
+	struct av_key *k = av_key_entry(of.ctx->seg, mr->ibv.lkey);
 
 	if (k && mr->sort == AV_MR_PLAIN && atomic_load(&k->kind) == AV_KEY_REGION)
 		add_misuse_finding(
@@ -284,12 +286,24 @@ void av_misuse_mr_ends(struct av_mr *mr)
 			!av_still_mapped(of.ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length));
 }
 
+void av_misuse_ends(struct av_misuse_object of, const void *object)
+{
+	if (!av_misuse_on() || of.ctx->forked)
+		return;
+	if (is_a(&of, "QP"))
+		inspect_qp(of, object);
+	else if (is_a(&of, "CQ"))
+		inspect_cq(of, object);
+	else
+		inspect_mr(of, object);
+}
+
 static void look_at_qp(uint32_t id, void *object, void *arg)
 {
-	struct av_qp *qp = object;
+	const struct av_qp *qp = object;
 	const struct av_misuse_object of = AV_MISUSE_OF("QP", qp, qp->ibv.qp_num);
 
-	av_misuse_qp_ends(qp);
+	inspect_qp(of, qp);
 	add_misuse_finding(of, AV_MISUSE_UNACKNOWLEDGED,
 			   qp->async_delivered - qp->ibv.events_completed);
 	add_misuse_finding(of, AV_MISUSE_NOT_DESTROYED, 1);
@@ -297,10 +311,10 @@ static void look_at_qp(uint32_t id, void *object, void *arg)
 
 static void look_at_cq(uint32_t id, void *object, void *arg)
 {
-	struct av_cq *cq = object;
+	const struct av_cq *cq = object;
 	const struct av_misuse_object of = AV_MISUSE_OF("CQ", cq, cq->ibv.handle);
 
-	av_misuse_cq_ends(cq);
+	inspect_cq(of, cq);
 	add_misuse_finding(of, AV_MISUSE_UNACKNOWLEDGED,
 			   cq->comp_delivered - cq->ibv.comp_events_completed +
 				   cq->async_delivered - cq->ibv.async_events_completed);
@@ -319,10 +333,11 @@ static void look_at_srq(uint32_t id, void *object, void *arg)
 
 static void look_at_mr(uint32_t id, void *object, void *arg)
 {
-	struct av_mr *mr = object;
+	const struct av_mr *mr = object;
+	const struct av_misuse_object of = AV_MISUSE_OF("MR", mr, mr->ibv.lkey);
 
-	av_misuse_mr_ends(mr);
-	add_misuse_finding(AV_MISUSE_OF("MR", mr, mr->ibv.lkey), AV_MISUSE_NOT_DESTROYED, 1);
+	inspect_mr(of, mr);
+	add_misuse_finding(of, AV_MISUSE_NOT_DESTROYED, 1);
 }
 
 /* Of these kinds the report only says that they were not destroyed. */

@@ -43,10 +43,8 @@ void av_misuse_context_ends(struct av_context *ctx);
 /* The same for all open @contexts at exit. "fail" may end the process with another status. */
 void av_misuse_exit(struct av_context_list *contexts);
 
-/* An object is about to be destroyed: inspect it. Only if av_misuse_on(). */
-void av_misuse_qp_ends(struct av_qp *qp);
-void av_misuse_cq_ends(struct av_cq *cq);
-void av_misuse_mr_ends(struct av_mr *mr);
+/* @object, the QP, CQ or MR @of, is about to be destroyed: inspect it, if the report is on. */
+void av_misuse_ends(struct av_misuse_object of, const void *object);
 
 /* Destroying @of waits for @count acknowledgements. Reports at once: the wait may never end. */
 void av_misuse_waits(struct av_misuse_object of, uint32_t count);
