@@ -260,28 +260,6 @@ void av_cm_since(struct av_cm_where *where)
 	host_hardware(where->since.netns, where->ifindex, where->since.hardware);
 }
 
-/* --- a device that is gone --------------------------------------------------------------- */
-
-static void remove_before(uint32_t number, void *object, void *arg)
-{
-	const struct av_seg *seg = arg;
-	struct av_cm_id *id = object;
-
-	if (id->where.dev &&
-	    (int32_t)(atomic_load(&seg->head->fatal) - id->where.since.failures) > 0 &&
-	    strncmp(id->where.dev->ibv.name, seg->head->device, sizeof(seg->head->device)) == 0)
-		av_cm_id_remove(id);
-}
-
-void av_cm_device_called(struct av_seg *seg)
-{
-	if (!atomic_load(&seg->head->fatal))
-		return;
-	av_cm_lock();
-	av_cm_ids_each(remove_before, seg);
-	av_cm_unlock();
-}
-
 /* --- an interface with another address --------------------------------------------------- */
 
 static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])

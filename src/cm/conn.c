@@ -53,21 +53,21 @@ void av_cm_conns_forked(void)
 
 /* --- life ------------------------------------------------------------------------------ */
 
-uint32_t av_cm_comm(uint32_t index)
+static uint32_t comm_of(uint32_t index)
 {
 	uint32_t tag = (uint32_t)av_random() % (1u << AV_CM_COMM_BITS) & ~(AV_CM_COMM_MAX - 1);
 
 	return AV_REF_SLOT(av_lock_self) << AV_CM_COMM_BITS | tag | index;
 }
 
-uint32_t av_cm_comm_index(uint32_t comm)
+static uint32_t index_of(uint32_t comm)
 {
 	return comm & (AV_CM_COMM_MAX - 1);
 }
 
 static void free_cm_conn(struct av_cm_conn *c)
 {
-	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
+	av_handles_remove(&numbers, index_of(c->comm));
 	TAILQ_REMOVE(&conns, c, entry);
 	if (c->alike.le_prev)
 		LIST_REMOVE(c, alike);
@@ -113,7 +113,7 @@ struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state sta
 		free(c);
 		return NULL;
 	}
-	c->comm = av_cm_comm(index);
+	c->comm = comm_of(index);
 	c->nonce = (uint32_t)av_random();
 	c->state = state;
 	c->id = id;
@@ -667,7 +667,7 @@ static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 static void answered(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	uint32_t comm = m->attribute == AV_CM_SIDR_REP ? m->local_comm_id : m->remote_comm_id;
-	struct av_cm_conn *c = av_table_get(&numbers.table, av_cm_comm_index(comm));
+	struct av_cm_conn *c = av_table_get(&numbers.table, index_of(comm));
 
 	if (c && c->comm != comm)
 		c = NULL;

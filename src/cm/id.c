@@ -107,14 +107,6 @@ static void release_id_conn(struct av_cm_id *id)
 	id->port = -1;
 }
 
-void av_cm_id_remove(struct av_cm_id *id)
-{
-	release_id_conn(id);
-	id->where.dev = NULL;
-	id->state = AV_CM_ID_REMOVED;
-	av_cm_id_heard(id, AV_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
-}
-
 static void destroy_group(struct av_cm_group *g)
 {
 	drop_events(g->id->channel, NULL, g);
@@ -203,6 +195,37 @@ int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed)
 void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *arg)
 {
 	av_table_each(&ids.table, visit, arg);
+}
+
+/* --- a device that is gone --------------------------------------------------------------- */
+
+/* The id can only be destroyed from then on. */
+static void remove_id(struct av_cm_id *id)
+{
+	release_id_conn(id);
+	id->where.dev = NULL;
+	id->state = AV_CM_ID_REMOVED;
+	av_cm_id_heard(id, AV_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+}
+
+static void remove_before(uint32_t number, void *object, void *arg)
+{
+	const struct av_seg *seg = arg;
+	struct av_cm_id *id = object;
+
+	if (id->where.dev &&
+	    (int32_t)(atomic_load(&seg->head->fatal) - id->where.since.failures) > 0 &&
+	    strncmp(id->where.dev->ibv.name, seg->head->device, sizeof(seg->head->device)) == 0)
+		remove_id(id);
+}
+
+void av_cm_device_called(struct av_seg *seg)
+{
+	if (!atomic_load(&seg->head->fatal))
+		return;
+	av_cm_lock();
+	av_table_each(&ids.table, remove_before, seg);
+	av_cm_unlock();
 }
 
 /* --- events ---------------------------------------------------------------------------- */

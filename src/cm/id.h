@@ -269,12 +269,10 @@ struct av_cm_conn {
 
 /*
  * Numbers of connections, which messages carry. High bits name the owning process, to which others
- * forward. av_cm_comm() adds random bits to an index below AV_CM_COMM_MAX.
+ * forward; low ones an index below AV_CM_COMM_MAX; those between are random.
  */
 #define AV_CM_COMM_MAX	65536u
 #define AV_CM_COMM_BITS 20 /* below those of the process */
-uint32_t av_cm_comm(uint32_t index);
-uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
  * Make a connection of @id, with a number. The list of connections owns it. @request: the peer's
@@ -394,12 +392,6 @@ struct av_cm_id {
 
 /* Free an id, with its groups and events. Abandons its connection, and releases its port number. */
 void av_cm_id_destroy(struct av_cm_id *id);
-
-/*
- * Its device has failed: abandon its connection, release its port number, forget the device, and
- * append RDMA_CM_EVENT_DEVICE_REMOVAL. From then on it can only be destroyed.
- */
-void av_cm_id_remove(struct av_cm_id *id);
 
 /*
  * Find the id of a number in a channel. Return: 0. -ENOENT: there is none; -EINVAL: the id is

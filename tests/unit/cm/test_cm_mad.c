@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of connections: the process, a tag and an index, each in its bits. */
-#include "base/compiler.h"
 #include "base/lock.h"
 #include "cm/id.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 
-#define TRIES	   1000 /* a tag is missing from them once in 10^26 runs */
-#define TAGS	   16u
-#define INDEX_BITS 16
+#define TAGS 16u
+
+static struct av_cm_conn
+	*conns[AV_CM_COMM_MAX]; /* by index; a tag is missing once in 10^1800 runs */
 
 static void their_bits(void **state)
 {
-	static const uint32_t indices[] = {1, 2, 255, 256, AV_CM_COMM_MAX / 2, AV_CM_COMM_MAX - 1};
+	static const struct av_cm_route route;
+	static struct av_cm_id id;
+	struct av_cm_conn *c;
+	uint32_t seen = 0;
 
-	for (size_t i = 0; i < AV_ARRAY_SIZE(indices); i++) {
-		uint32_t seen = 0;
-
-		for (int k = 0; k < TRIES; k++) {
-			uint32_t comm = av_cm_comm(indices[i]), above = comm >> INDEX_BITS;
-
-			assert_int_equal(av_cm_comm_index(comm), indices[i]);
-			assert_int_equal(above / TAGS, AV_REF_SLOT(av_lock_self));
-			seen |= 1u << above % TAGS;
-		}
-		assert_int_equal(seen, (1u << TAGS) - 1);
+	av_cm_lock();
+	for (uint32_t i = 1; i < AV_CM_COMM_MAX; i++) {
+		c = av_cm_conn_new(&id, AV_CM_ENDED, &route, NULL);
+		assert_non_null(c);
+		assert_int_equal(c->comm >> AV_CM_COMM_BITS, AV_REF_SLOT(av_lock_self));
+		assert_null(conns[c->comm % AV_CM_COMM_MAX]);
+		conns[c->comm % AV_CM_COMM_MAX] = c;
+		seen |= 1u << c->comm / AV_CM_COMM_MAX % TAGS;
 	}
+	assert_int_equal(seen, (1u << TAGS) - 1);
+	assert_null(conns[0]);
+	assert_null(av_cm_conn_new(&id, AV_CM_ENDED, &route, NULL));
+	for (uint32_t i = 1; i < AV_CM_COMM_MAX; i++)
+		av_cm_conn_abandon(conns[i]);
+	av_cm_conns_look(0);
+	assert_false(av_cm_conns_there());
+	av_cm_unlock();
 }
 
 int main(void)
