@@ -35,7 +35,10 @@ static inline uint64_t av_now_real_ns(void)
 /* The time of the last scheduler tick, 1 to 10 ms ago. Takes about 6 ns. For long timeouts. */
 static inline uint64_t av_now_coarse_ns(void)
 {
-	return av_clock_ns(CLOCK_MONOTONIC_COARSE);
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static inline struct timespec av_timespec(uint64_t ns)
