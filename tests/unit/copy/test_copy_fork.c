@@ -11,6 +11,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 #include "copy/copy.h"
@@ -78,5 +79,10 @@ TEST(child_installs_while_its_parent_did)
 
 int main(void)
 {
+#ifdef __SANITIZE_THREAD__
+	puts("ThreadSanitizer's pthread_once() waits in a child for its parent's thread");
+	return 77;
+#else
 	return run_cases(NULL, NULL);
+#endif
 }
