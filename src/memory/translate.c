@@ -8,7 +8,7 @@
 
 /* --- pins ------------------------------------------------------------------------ */
 
-struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
+inline struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
 {
 	uint32_t place = av_pin_place;
 	struct av_pin *pin = &seg->head->pin[place % AV_PINS];
@@ -21,7 +21,7 @@ struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
 	return pin;
 }
 
-void av_pin_end(struct av_pin *pin)
+inline void av_pin_end(struct av_pin *pin)
 {
 	if (pin)
 		atomic_store_explicit(&pin->word, 0, memory_order_release);

@@ -443,7 +443,8 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 }
 
 /* The slow part of the accessors below: find a chunk, and keep its address. NULL: there is none. */
-uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
+AV_COLD uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n,
+			       uint64_t bytes);
 
 /* The entry of a key's index, whatever key that has now, or the object at an index. NULL: none. */
 #define AV_SLAB_OBJECT(name, type, slab, index, size, per_chunk)                             \
