@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -85,26 +84,13 @@ static bool inspect_mapping(struct search *s, const struct mapping *m)
 /* Read all lines until one tells. Behind the last one is a hole. */
 static void search(int maps, struct search *s)
 {
-	char text[1024], line[PATH_MAX + 128];
+	struct av_maps_text text = {.maps = maps};
+	char line[PATH_MAX + 128];
 	struct mapping m;
-	size_t used = 0;
-	off_t at = 0;
-	long n;
 
-	while ((n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0) {
-		for (long i = 0; i < n; i++) {
-			if (text[i] != '\n') {
-				if (used < sizeof(line) - 1)
-					line[used++] = text[i];
-				continue;
-			}
-			line[used] = '\0';
-			used = 0;
-			if (parse_maps_line(line, &m) && !inspect_mapping(s, &m))
-				return;
-		}
-		at += n;
-	}
+	while (av_maps_line(&text, line, sizeof(line)))
+		if (parse_maps_line(line, &m) && !inspect_mapping(s, &m))
+			return;
 	s->found = HOLE;
 }
 

@@ -332,6 +332,20 @@ struct av_vma {
 	uint64_t offset; /* offset in the file */
 };
 
+/* A process's "maps" in /proc that is read; all but @maps begins as 0. */
+struct av_maps_text {
+	int maps;
+	off_t at; /* in the file, behind @text */
+	size_t next, end;
+	char text[1024];
+};
+
+/*
+ * Its next line, cut to the @size bytes of @line. Async-signal-safe; no heap; no cancellation
+ * point; changes errno. Return: false: there is none, or the kernel does not say
+ */
+AV_MUST_USE bool av_maps_line(struct av_maps_text *t, char *line, size_t size);
+
 /* Open /proc/self/maps; the caller closes it. No cancellation point. Return: -1 and errno */
 int av_vma_open_own(void);
 

@@ -76,27 +76,40 @@ static struct av_vma parse_vma(const char *p)
 	return vma;
 }
 
+bool av_maps_line(struct av_maps_text *t, char *line, size_t size)
+{
+	size_t used = 0;
+
+	for (;;) {
+		if (t->next == t->end) {
+			long n = syscall(SYS_pread64, t->maps, t->text, sizeof(t->text), t->at);
+
+			if (n <= 0)
+				return false;
+			t->at += n;
+			t->next = 0;
+			t->end = (size_t)n;
+		}
+		if (t->text[t->next++] == '\n')
+			break;
+		if (used < size - 1)
+			line[used++] = t->text[t->next - 1];
+	}
+	line[used] = '\0';
+	return true;
+}
+
 /* For older kernels. */
 static bool read_next_vma(int maps, uint64_t addr, struct av_vma *vma)
 {
-	char text[1024], line[128]; /* enough for all but the name */
-	size_t used = 0;
-	off_t at = 0;
-	long n;
+	struct av_maps_text text = {.maps = maps};
+	char line[128]; /* enough for all but the name */
 
-	for (; (n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0; at += n)
-		for (long i = 0; i < n; i++) {
-			if (text[i] != '\n') {
-				if (used < sizeof(line) - 1)
-					line[used++] = text[i];
-				continue;
-			}
-			line[used] = '\0';
-			used = 0;
-			*vma = parse_vma(line);
-			if (vma->end > addr)
-				return true;
-		}
+	while (av_maps_line(&text, line, sizeof(line))) {
+		*vma = parse_vma(line);
+		if (vma->end > addr)
+			return true;
+	}
 	return false;
 }
 
