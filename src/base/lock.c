@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX 32u /* both execution rights and a few locks below them */
+#define HELD_MAX 32u /* both queue pair locks and a few locks below them */
 
 static _Thread_local struct {
 	unsigned int count;
@@ -23,9 +23,9 @@ static _Thread_local struct {
 } held;
 
 static const char *const name[] = {
-	[AV_RANK_APPEND] = "append",	   [AV_RANK_EXEC] = "exec",
-	[AV_RANK_RESP] = "resp",	   [AV_RANK_SENDER] = "coop.sender",
-	[AV_RANK_CHUNK] = "coop.chunk",	   [AV_RANK_KEY_RIGHT] = "right to a key",
+	[AV_RANK_APPEND] = "append",	   [AV_RANK_REQUESTER] = "req_lock",
+	[AV_RANK_RESPONDER] = "resp_lock", [AV_RANK_SENDER] = "coop.sender",
+	[AV_RANK_CHUNK] = "coop.chunk",	   [AV_RANK_KEY_CHANGE] = "change of a key",
 	[AV_RANK_POLL] = "poll_lock",	   [AV_RANK_CQ] = "CQ",
 	[AV_RANK_POST_RECV] = "post_lock", [AV_RANK_TAKE_RECV] = "take_lock",
 	[AV_RANK_ATOMIC] = "atomic",	   [AV_RANK_KEY] = "key",

@@ -13,25 +13,25 @@
 #include "base/compiler.h"
 
 /*
- * The order of locks and execution rights: docs/concurrency/ORDER.md. A thread that waits for one
+ * The order of locks: docs/concurrency/ORDER.md. A thread that waits for one
  * holds only those of lower ranks, so no cycle of waiters can form. Trying never waits: exempt.
  *
  * Builds with AV_CHECK_LOCKS (sanitizers') keep a list per thread, and abort at a violation.
  */
 
 enum av_lock_rank {
-	AV_RANK_APPEND, /* av_qp_shared.append: writing requests into the send ring */
-	AV_RANK_EXEC,	/* av_qp_shared.exec: the requester's execution right */
-	AV_RANK_RESP,	/* av_qp_shared.resp: the responder's execution right */
+	AV_RANK_APPEND,	   /* av_qp_shared.append: writing requests into the send ring */
+	AV_RANK_REQUESTER, /* av_qp_shared.req_lock: executing the send ring */
+	AV_RANK_RESPONDER, /* av_qp_shared.resp_lock: a request against this queue pair */
 	AV_RANK_SENDER, /* av_coop_copy.sender: the large message that a CQ's pollers help with */
 	AV_RANK_CHUNK,	/* av_coop_copy.chunk: copying one chunk of it */
-	AV_RANK_KEY_RIGHT, /* the lock of a window or a UMR key: the right to change it */
-	AV_RANK_POLL,	   /* av_cq_shared.poll_lock */
-	AV_RANK_CQ,	   /* av_cq_shared.lock */
-	AV_RANK_POST_RECV, /* av_rq_shared.post_lock */
-	AV_RANK_TAKE_RECV, /* av_rq_shared.take_lock */
-	AV_RANK_ATOMIC,	   /* one stripe of the directory: one read-modify-write */
-	AV_RANK_KEY,	   /* the lock of a region's key */
+	AV_RANK_KEY_CHANGE, /* of a window or a UMR key: its holder changes the key */
+	AV_RANK_POLL,	    /* av_cq_shared.poll_lock */
+	AV_RANK_CQ,	    /* av_cq_shared.lock */
+	AV_RANK_POST_RECV,  /* av_rq_shared.post_lock */
+	AV_RANK_TAKE_RECV,  /* av_rq_shared.take_lock */
+	AV_RANK_ATOMIC,	    /* one stripe of the directory: one read-modify-write */
+	AV_RANK_KEY,	    /* the lock of a region's key */
 };
 
 #if defined(AV_CHECK_LOCKS)
@@ -69,7 +69,7 @@ void av_lock_order_forked(void);
  * takes four times as long, and the paths that take these locks have about 100 ns.
  *
  * Locks are not recursive. A holder does bounded work: it touches no memory of the program, and
- * waits for nothing. The word also serves as an execution right: queue/qp.h.
+ * waits for nothing. A long lock is such a word, too: queue/qp.h.
  */
 
 struct av_lock {

@@ -251,7 +251,7 @@ static bool count_bound_window(struct av_key *k, uint32_t region, uint64_t until
 {
 	if (atomic_load(&k->kind) != AV_KEY_WINDOW)
 		return true;
-	if (av_lock_acquire_until(&k->lock, AV_RANK_KEY_RIGHT, until_ns) == AV_LOCK_BUSY)
+	if (av_lock_acquire_until(&k->lock, AV_RANK_KEY_CHANGE, until_ns) == AV_LOCK_BUSY)
 		return false;
 	if (k->kind == AV_KEY_WINDOW && atomic_load(&k->key) && k->region == region)
 		++*bound;

@@ -306,7 +306,7 @@ AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 
 /*
  * Execute a bind.
- * Context: any process, with the requester's right @exec; no pin held. Waits for a change of the
+ * Context: any process, with the requester's @req_lock; no pin held. Waits for a change of the
  * region, both keys' locks and old accesses: for a peer's, AV_PEER_TIMEOUT_NS at most each.
  * Return: AV_CHECK_NONE; or nothing has changed: the check that forbids the bind; also
  * AV_CHECK_OBJECT_BUSY if the window's lock was not released or an access did not end,

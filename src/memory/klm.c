@@ -109,7 +109,7 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	/* Check first: this may be a window by now, whose lock may be held for long. */
 	if (!k || atomic_load(&k->held) != fill->key)
 		return EINVAL;
-	if (av_peer_lock(seg, &k->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+	if (av_peer_lock(seg, &k->lock, AV_RANK_KEY_CHANGE) == AV_LOCK_BUSY)
 		return EINVAL;
 	ret = fill_locked(seg, k, fill);
 	av_lock_release(&k->lock);

@@ -177,7 +177,7 @@ struct av_odp_access {
 /*
  * Look up the pages of an access to the address space of @seg's owner, whichever process moves the
  * bytes. @message: that these bytes are a part of, or NULL.
- * Context: any thread; holds no lock that others spin on, but may hold execution rights. Waits a
+ * Context: any thread; holds no lock that others spin on, but may hold queue pair locks. Waits a
  * bounded time for the owner's listener. A miss makes system calls.
  */
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,

@@ -48,7 +48,7 @@ static void cache_seen_vma(uint32_t ref, uint64_t unmaps, const struct av_vma *v
 		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
 }
 
-/* By number: callers hold execution rights, and the library's versions are cancellation points. */
+/* By number: callers hold queue pair locks, and the library's versions are cancellation points. */
 static void close_fd(int fd)
 {
 	if (fd >= 0)

@@ -341,10 +341,9 @@ struct av_klm_fill {
 
 /*
  * Replace the list of a UMR key in @seg, own or a peer's. Accesses meanwhile are refused.
- * Context: any process; the requester's right @exec is held, no pin. Waits for the key's lock, and
- * for accesses through the old list as av_pin_drain().
- * Return: 0; or nothing has changed: EINVAL: no such key in this domain, a list that does not fit,
- * or a wait that ended in vain
+ * Context: any process; the requester's @req_lock is held, no pin. Waits for the key's lock,
+ * and for accesses through the old list as av_pin_drain(). Return: 0; or nothing has changed:
+ * EINVAL: no such key in this domain, a list that does not fit, or a wait that ended in vain
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 

@@ -16,7 +16,7 @@ size_t av_page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* By number: callers hold execution rights, and the library's versions are cancellation points. */
+/* By number: callers hold queue pair locks, and the library's versions are cancellation points. */
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22

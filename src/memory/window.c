@@ -61,7 +61,7 @@ int av_window_destroy(struct av_seg *seg, uint32_t key)
 
 	if (!w)
 		return 0;
-	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_CHANGE);
 	ended = unbind(seg, w);
 	if (ended)
 		w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
@@ -165,7 +165,7 @@ enum av_check av_window_bind(struct av_seg *seg, const struct av_window_bind *bi
 
 	if (!w)
 		return AV_CHECK_BIND_WINDOW;
-	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_CHANGE) == AV_LOCK_BUSY)
 		return AV_CHECK_OBJECT_BUSY;
 	found = bind_locked(seg, w, bind);
 	av_lock_release(&w->lock);
@@ -193,7 +193,7 @@ enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t q
 
 	if (!w || rkey == 0)
 		return AV_CHECK_INVALIDATE_WINDOW;
-	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_CHANGE) == AV_LOCK_BUSY)
 		return AV_CHECK_INVALIDATE_UNBOUND;
 	ret = may_invalidate(w, rkey, qpn);
 	if (ret == AV_CHECK_NONE && !unbind(seg, w))
@@ -215,7 +215,7 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 	/* Check first: whoever binds another's window may be stopped. */
 	if (!w || !may_be_bound_on(w, qpn))
 		return;
-	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_CHANGE);
 	if (w->qpn == qpn)
 		(void)unbind(seg, w);
 	av_lock_release(&w->lock);

@@ -60,13 +60,13 @@ struct av_net_seen {
  * one at a time. It holds the lock of receiving, and no other
  */
 struct av_net_receiver {
-	/* A packet for an own queue pair or a group. Takes execution rights, waits for pages. */
+	/* A packet for an own queue pair or a group. Takes queue pair locks, waits for pages. */
 	void (*packet)(const struct av_net_packet *p);
 	/* All packets that arrived together were handled: acknowledge them. */
 	void (*settled)(void);
 	/*
 	 * Packets of this process, before packet() gets them, or after they were sent; called only
-	 * while a capture may run. Context: any thread; execution rights may be held; keeps errno
+	 * while a capture may run. Context: any thread; queue pair locks may be held; keeps errno
 	 */
 	void (*seen)(const struct av_net_seen *seen);
 	/* A packet with a wrong ICRC was dropped. @qpn may be wrong, too. */
@@ -189,9 +189,9 @@ struct av_net_burst;
 
 /*
  * Begin a burst along @path, from port AV_ROCE_PORT. One thread uses it, until av_net_send().
- * @device: the sending device's name, borrowed until then. Context: any right may be held. No
- * function of bursts blocks, except on the files of captures when packets are sent. Return: NULL:
- * @path's source is not open, or no memory; the caller treats its packets as lost
+ * @device: the sending device's name, borrowed until then. Context: any queue pair lock may be
+ * held. No function of bursts blocks, except on the files of captures when packets are sent.
+ * Return: NULL: @path's source is not open, or no memory; the caller treats its packets as lost
  */
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
@@ -204,7 +204,7 @@ void av_net_take_back(struct av_net_burst *burst);
 /*
  * Has the interface's queue room for av_net_room() more packets, of @bytes of payload each? If not,
  * this host sends faster than the interface, and may lose what it sends next. True if the source of
- * @path is not open. Context: one system call, never blocks; any right may be held
+ * @path is not open. Context: one system call, never blocks; any queue pair lock may be held
  */
 bool av_net_has_room(const struct av_net_path *path);
 uint32_t av_net_room(uint32_t bytes);
@@ -222,7 +222,7 @@ int av_net_send(struct av_net_burst *burst);
  * Send a probe along @path: a datagram that every receiver drops. The probe has its own socket,
  * which collects the ICMP errors. At a queue pair's socket such an error would fail the next send,
  * to any destination. A few probes may be outstanding; one more replaces the oldest.
- * Context: makes system calls, never blocks; any right may be held; keeps errno
+ * Context: makes system calls, never blocks; any queue pair lock may be held; keeps errno
  */
 void av_net_icmp_watch(const struct av_net_path *path);
 

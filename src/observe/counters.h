@@ -3,7 +3,7 @@
  * The counters, and the names under which users see them.
  *
  * Counters of the data path are in shared objects, in cache lines that the executing thread writes
- * anyway. Counting is a plain addition by the holder of the lock or execution right.
+ * anyway. Counting is a plain addition by the holder of the lock.
  *
  * A slot of an object table keeps its counters for the next object, so the sum of all never falls.
  * An object's count is the slot's value minus that at its creation (@before). A context that ends
@@ -74,7 +74,7 @@ enum av_rsp_event {
 	AV_RSP_N
 };
 
-/* Counters of one queue pair. @exec guards the requester's half, @resp the responder's. */
+/* Counters of one queue pair. @req_lock guards the requester's half, @resp_lock the responder's. */
 struct av_qp_counters {
 	struct {
 		struct av_traffic traffic;

@@ -115,16 +115,16 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 
 	if (!qp)
 		return 0;
-	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
-	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
+	av_lock_acquire_plain(&qp->req_lock, AV_RANK_REQUESTER);
+	av_lock_acquire_plain(&qp->resp_lock, AV_RANK_RESPONDER);
 	init_shared_qp_fields(qp, index, req);
 	qp->rq = req->srq ? req->srq : own_rq(seg, req);
 	qp->sq_ring = av_ring_alloc(seg, sq_ring_bytes(qp), req->policy);
 	qpn = qp->rq && qp->sq_ring ? av_dir_qpn_add(seg->ref, index, req->limit) : -ENOMEM;
 	if (qpn > 0)
 		atomic_store(&qp->qpn, (uint32_t)qpn);
-	av_lock_release(&qp->resp);
-	av_lock_release(&qp->exec);
+	av_lock_release(&qp->resp_lock);
+	av_lock_release(&qp->req_lock);
 	if (qpn > 0)
 		return index;
 	if (qp->rq && !qp->srq)
@@ -140,12 +140,12 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	struct av_qp_shared *qp = av_qp_at(seg, index);
 
 	av_dir_qpn_remove(atomic_load(&qp->qpn));
-	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
-	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
-	/* A peer that has found us before takes a right next, and sees this. */
+	av_lock_acquire_plain(&qp->req_lock, AV_RANK_REQUESTER);
+	av_lock_acquire_plain(&qp->resp_lock, AV_RANK_RESPONDER);
+	/* A peer that has found us before takes a lock next, and sees this. */
 	atomic_store(&qp->qpn, 0);
-	av_lock_release(&qp->resp);
-	av_lock_release(&qp->exec);
+	av_lock_release(&qp->resp_lock);
+	av_lock_release(&qp->req_lock);
 	if (!qp->srq)
 		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, sq_ring_bytes(qp));

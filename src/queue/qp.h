@@ -3,11 +3,11 @@
  * Queue pairs: the shared part, creating and ending one, posting to its send queue, and the state
  * machine. src/transport executes the requests.
  *
- * The shared part has two execution rights: locks whose holder may copy or fault in pages
- * (docs/concurrency/MODEL.md). Whoever changes the state holds both, and takes @exec first.
- * - @exec, the requester's: its holder executes the send queue, in order. Only the owner's threads
- *   take it. A poster tries to; if that fails, the holder executes its requests, too.
- * - @resp, the responder's: held while somebody executes a peer's request against this queue pair.
+ * The shared part has two long locks, whose holder may copy or fault in pages
+ * (docs/concurrency/MODEL.md). Whoever changes the state holds both, and takes @req_lock first.
+ * - @req_lock, the requester's: its holder executes the send queue, in order. Only the owner's
+ *   threads take it. A poster tries to; if that fails, the holder executes its requests, too.
+ * - @resp_lock, the responder's: held while somebody executes a peer's request against it.
  */
 #ifndef AV_QUEUE_QP_H
 #define AV_QUEUE_QP_H
@@ -114,9 +114,9 @@ static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
 
 struct av_qp_shared {
-	/* Identity. The owner writes these under both execution rights; a reader holds one. */
+	/* Identity. The owner writes these under both queue pair locks; a reader holds one. */
 	_Atomic uint32_t qpn;	/* 0: no queue pair here */
-	_Atomic uint32_t state; /* enum ibv_qp_state; a hint without an execution right */
+	_Atomic uint32_t state; /* enum ibv_qp_state; a hint without a queue pair lock */
 	/*
 	 * LAST_WQE_REACHED is due: whoever executes the send queue next raises it. In this line,
 	 * which that thread reads anyway, while the responder's line is busy.
@@ -137,42 +137,42 @@ struct av_qp_shared {
 	uint32_t max_operand; /* largest operand of its atomics, in bytes; 0: no extended atomics */
 	uint32_t sig_all;
 	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/transport.h */
-	_Atomic uint32_t to_wire; /* enum av_to_wire; written without a right */
+	_Atomic uint32_t to_wire; /* enum av_to_wire; written without a lock */
 	uint32_t inline_recv;	  /* most bytes of a message whose payload waits for the poller */
 	uint32_t blocks_loopback; /* its messages to groups reach nobody on this host */
 	uint64_t sq_ring;	  /* offset in the segment */
 	struct ibv_qp_attr attr;  /* qp_state: the last state that the program asked for */
 
-	/* Requester: only the owner's threads. Guarded by @exec, unless a field says otherwise. */
-	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	/* Next to @exec, because a poster takes both by one instruction. */
+	/* Requester: only the owner's threads; under @req_lock, unless a field says otherwise. */
+	struct av_lock req_lock AV_ALIGNED(AV_CACHE_LINE);
+	/* Next to @req_lock, because a poster takes both by one instruction. */
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
 	uint32_t rnr_spent, timeout_spent; /* attempts of the waiting request: transport/rules.h */
 	uint32_t drain_notify;		   /* raise SQ_DRAINED when no request is in flight */
 	_Atomic uint32_t
-		wait_reason; /* enum av_wait; the owner's timer reads it without the right */
+		wait_reason; /* enum av_wait; the owner's timer reads it without the lock */
 	_Atomic uint64_t deadline_ns; /* when to retry the waiting request; read the same way */
-	_Atomic uint32_t kick;	      /* an obstacle is gone; set without the right */
+	_Atomic uint32_t kick;	      /* an obstacle is gone; set without the lock */
 	_Atomic uint32_t sq_tail
 		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; the owner writes it under @append */
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; owner's pollers */
 
-	/* Responder. Guarded by @resp. */
-	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
+	/* Responder. Guarded by @resp_lock. */
+	struct av_lock resp_lock AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
 	uint32_t receiving_srqn;    /* XRC: number of the queue with request @receiving */
 	uint32_t receiving;	    /* place + 1 of the request that is being received; 0: none */
 	uint32_t established;	    /* COMM_EST has been raised */
 	uint32_t msn;		    /* messages completed; the low 24 bits are the MSN */
-	_Atomic uint32_t flush_due; /* transport/progress.c; set without the right */
+	_Atomic uint32_t flush_due; /* transport/progress.c; set without the lock */
 	_Atomic uint32_t
-		reading; /* transport/transport.h: av_wire_read_on(); read without the right */
+		reading; /* transport/transport.h: av_wire_read_on(); read without the lock */
 
 	/*
 	 * Each half is in its executor's cache lines. A new queue pair here keeps @counters.
-	 * @before: what earlier ones had counted; the owner writes it under both execution rights.
+	 * @before: what earlier ones had counted; the owner writes it under both queue pair locks.
 	 */
 	struct av_qp_counters counters;
 	struct av_qp_counters before;
@@ -197,7 +197,7 @@ struct av_qp_location; /* registry/directory.h */
 
 /*
  * Find a queue pair of this host by its number; or by its location in the directory. It may have
- * ended meanwhile, and another one may use its slot: take a right of it, then check its number.
+ * ended meanwhile, and another one may use its slot: take a lock of it, then check its number.
  * Context: any thread; may block to map the segment.
  * Return: .seg: a use, for av_seg_put(); NULL: no such context. .qp: NULL: no such queue pair
  */
@@ -224,13 +224,13 @@ void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
 
 /*
  * Set up a queue pair in state RESET in an own segment, and claim its number.
- * Context: any thread of the owner; no execution right held. Return: index, or 0 and errno ENOMEM
+ * Context: any thread of the owner; no queue pair lock held. Return: index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
 
 /*
- * End a queue pair in state RESET. A peer that has found it takes a right, and sees number 0.
- * Context: the owner; no execution right held. Waits for both rights.
+ * End a queue pair in state RESET. A peer that has found it takes a lock, and sees number 0.
+ * Context: the owner; no queue pair lock held. Waits for both.
  */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
 
@@ -295,7 +295,7 @@ AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 /*
  * Append the completion of @wqe, the request at the head, unless it is unsignalled and succeeded;
  * then advance the head.
- * Context: @exec is held; otherwise as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as there
+ * Context: @req_lock is held; else as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as there
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);

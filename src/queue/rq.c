@@ -366,7 +366,7 @@ static void order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t
 	av_lock_release(&rq->take_lock);
 }
 
-/* The same for a dead holder of @qpn's @resp, dead before the take, or amid a put-back. */
+/* The same for a dead holder of @qpn's @resp_lock, dead before the take, or amid a put-back. */
 static void order_repair(struct av_seg *seg, struct av_rq_shared *rq, const struct av_rq_wqe *wqe,
 			 uint32_t qpn, uint32_t place)
 {

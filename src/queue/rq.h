@@ -122,8 +122,8 @@ static inline uint32_t av_rq_ready(const struct av_rq_shared *rq)
  * move, because completions and takers hold their numbers.
  *
  * Thread-safety: the owner's threads hold @post_lock to post, and to free a shared slot. Whoever
- * takes, drops or puts back, in any process, holds the queue pair's right @resp; a shared queue has
- * no lock for takers, which a stopped process could hold: "order" below. The poster publishes
+ * takes, drops or puts back, in any process, holds the queue pair's @resp_lock; a shared queue
+ * has no lock for takers, which a stopped process could hold: "order" below. The poster publishes
  * @tail, then reads @waiting and the queue pair's state. The taker sets @waiting, then reads @tail
  * once more. Each has a full barrier in between, so one of them sees the other.
  */
@@ -165,7 +165,7 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq,
 			   struct ibv_recv_wr **bad);
 
 /*
- * Take the next request for queue pair @qpn, whose @resp is held. May raise SRQ_LIMIT_REACHED.
+ * Take the next request for queue pair @qpn, whose @resp_lock is held. May raise SRQ_LIMIT_REACHED.
  * @receiving: out: the request's place + 1, stored before the request leaves the queue, so that
  * somebody can repair the queue after a death. Shared queues: 0 if no request was taken
  * Return: the request, with a valid @count; NULL: none is posted, or the queue is unsound
@@ -176,7 +176,7 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 /* Prefetch what the next av_rq_take() reads. Takes no lock, so the address may be wrong. */
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
-/* Put back the request that queue pair @qpn has just taken, as the next one. @resp is held. */
+/* Put back the request that queue pair @qpn has just taken, as the next one. @resp_lock is held. */
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
 
 /* The slot at @place, whatever it holds. NULL: the ring is unsound. */
@@ -199,14 +199,14 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 /*
  * Mark the taken request at @place as dropped: its completion found no room in the CQ, so nobody
  * will poll it. The owner frees the slot when a post finds the queue full, or at a later
- * completion's poll. Context: @resp is held.
+ * completion's poll. Context: @resp_lock is held.
  */
 void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
 /*
- * Put back the request at @place, which a dead holder of @qpn's right @resp took and never
+ * Put back the request at @place, which a dead holder of @qpn's @resp_lock took and never
  * completed; but not if @in_cq: the CQ holds its completion, or if that was polled, or it was
- * dropped. Context: the caller holds the right @resp.
+ * dropped. Context: the caller holds @resp_lock.
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq);

@@ -241,7 +241,7 @@ int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr, struct ibv_s
 		}
 		operands += operands != NULL;
 	}
-	av_publish_before_try(&qp->sq_tail, tail); /* before trying @exec: see av_sq_progress() */
+	av_publish_before_try(&qp->sq_tail, tail); /* first: see av_sq_progress() */
 	return ret;
 }
 
@@ -306,7 +306,7 @@ int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 	struct av_cqe cqe;
 	int ret;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
 		qp->sq_next++;
 		return 0;

@@ -637,7 +637,7 @@ void av_dir_leave(void)
 }
 
 /*
- * Threads of this process may still run and hold execution rights, which peers would take over if
+ * Threads of this process may still run and hold queue pair locks, which peers would take over if
  * it were declared dead. The kernel drops the record lock when it really ends.
  */
 void av_dir_abandon(void)

@@ -170,7 +170,7 @@ enum av_coop_result av_coop_copy(const struct av_coop_source *source, const stru
 	enum av_coop_result closed;
 	bool ok = true;
 
-	AV_ASSERT_HELD(&rsp->qp->resp);
+	AV_ASSERT_HELD(&rsp->qp->resp_lock);
 	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) ||
 	    !try_open(rsp->seg, a))
 		return AV_COOP_NOT;

@@ -211,7 +211,7 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d)
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
 
-/* The receiver fails, and the message is lost with it. Its right @resp is held. */
+/* The receiver fails, and the message is lost with it. Its @resp_lock is held. */
 static void fail_datagram_receiver(struct datagram *d, const struct av_receiver *to,
 				   enum av_fault fault)
 {
@@ -254,7 +254,7 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
 		av_receive_cancel(to);
 }
 
-/* Deliver to one queue pair, whose @resp is held. What does not fit or finds no request is lost. */
+/* Deliver to one queue pair. What does not fit or finds no request is lost. @resp_lock is held. */
 static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
@@ -305,7 +305,7 @@ static void send_datagram_to(struct datagram *d, const struct av_qp_ref *rsp, ui
 		deliver_datagram(d, rsp);
 	else if (is_addressee(rsp->qp, qpn))
 		drop_datagram(d, rsp, AV_FAULT_NONE);
-	av_lock_release(&rsp->qp->resp);
+	av_lock_release(&rsp->qp->resp_lock);
 	if (av_unlikely(d->failed != AV_FAULT_NONE))
 		end_failed(d, rsp, qpn);
 }
@@ -440,7 +440,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_
 	struct av_net_path path;
 	bool on_wire;
 
-	AV_ASSERT_HELD(&req->qp->exec);
+	AV_ASSERT_HELD(&req->qp->req_lock);
 	init_datagram(&d, req, wqe);
 	on_wire = av_datagram_leaves(req, &d.head);
 	result.fault = av_execute_check(req, &d.head);

@@ -243,16 +243,16 @@ static bool acquired(const struct av_qp_ref *end, enum av_lock_result got)
 
 bool av_responder_acquire(const struct av_qp_ref *end)
 {
-	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP);
+	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp_lock, AV_RANK_RESPONDER);
 
 	return av_likely(got == AV_LOCK_TAKEN) || acquired(end, got);
 }
 
 bool av_responder_acquire_soon(const struct av_qp_ref *end)
 {
-	if (av_likely(av_lock_try_free(&end->qp->resp, AV_RANK_RESP)))
+	if (av_likely(av_lock_try_free(&end->qp->resp_lock, AV_RANK_RESPONDER)))
 		return true;
-	return acquired(end, av_lock_acquire_until(&end->qp->resp, AV_RANK_RESP,
+	return acquired(end, av_lock_acquire_until(&end->qp->resp_lock, AV_RANK_RESPONDER,
 						   av_now_ns() + AV_STUCK_NS));
 }
 
@@ -291,13 +291,13 @@ static bool takes_receive(const struct av_work *w)
 /*
  * Apply the responder's side of a fault. A request that comes again fails nothing: a network may
  * have kept it for long, its first copy has been answered, and its key may be gone since.
- * Context: the responder's right @resp is held.
+ * Context: the responder's @resp_lock is held.
  */
 static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
 
-	AV_ASSERT_HELD(&w->rsp->qp->resp);
+	AV_ASSERT_HELD(&w->rsp->qp->resp_lock);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
 		av_count_rsp(w->rsp->qp, rule->refused);
 	if (!rule->responder_fails || (w->fragment && w->fragment->again))
@@ -403,7 +403,7 @@ static void lose_unanswered(struct av_work *w)
 		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
 	av_report_lost(&failed);
 	if (failed.silent)
-		av_lock_release(&w->rsp->qp->resp);
+		av_lock_release(&w->rsp->qp->resp_lock);
 	w->result = (struct av_outcome){0};
 }
 
@@ -412,7 +412,7 @@ static void apply_work_outcome(struct av_work *w)
 {
 	bool undone, lost;
 
-	AV_ASSERT_HELD(&w->rsp->qp->resp);
+	AV_ASSERT_HELD(&w->rsp->qp->resp_lock);
 	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_responder_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE;
@@ -426,7 +426,7 @@ static void apply_work_outcome(struct av_work *w)
 		advance_both_ends(w, lost);
 	if (av_unlikely(w->fragment != NULL))
 		return;
-	av_lock_release(&w->rsp->qp->resp);
+	av_lock_release(&w->rsp->qp->resp_lock);
 	if (av_unlikely(w->after && (w->srq.seg || w->after->bell.event))) {
 		w->after->seg = w->to.seg; /* in use while there is something left to do */
 		w->after->srq = w->srq;
@@ -450,7 +450,7 @@ static void establish(struct av_work *w)
 }
 
 /*
- * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
+ * Take the responder's @resp_lock, if the queue pair is still the one meant and in a state to
  * answer. If a dead holder left a message half delivered, it fails, as after a fatal error.
  */
 static bool responder_begin(struct av_work *w)
@@ -465,7 +465,7 @@ static bool responder_begin(struct av_work *w)
 		w->result.gone = true;
 		return av_work_wait(w, AV_WAIT_NO_ANSWER);
 	}
-	got = av_peer_lock(seg, &p->resp, AV_RANK_RESP);
+	got = av_peer_lock(seg, &p->resp_lock, AV_RANK_RESPONDER);
 	if (av_unlikely(got != AV_LOCK_TAKEN) && !acquired(w->rsp, got))
 		return av_work_wait(w, AV_WAIT_NO_ANSWER);
 	found = av_responder_expects(p, w->req->qp);
@@ -478,13 +478,13 @@ static bool responder_begin(struct av_work *w)
 		return true;
 	}
 	w->result.gone = found == AV_CHECK_PEER_GONE;
-	av_lock_release(&p->resp);
+	av_lock_release(&p->resp_lock);
 	return av_work_wait(w, AV_WAIT_NO_ANSWER);
 }
 
 /*
  * Run @operation, again and again while a region is being re-registered. In between, only the
- * execution rights are held. If that takes long, or a peer's nonsense looks like it, the request
+ * queue pair locks are held. If that takes long, or a peer's nonsense looks like it, the request
  * waits as one that is not answered.
  */
 static enum av_fault operate(struct av_work *w, av_operation *operation)
@@ -589,7 +589,7 @@ static bool is_unreadable(struct av_work *w)
 
 /*
  * Prefetch the cache lines that the next message for @rsp needs. @rsp's owner wrote them; this
- * loads them together instead of one after the other. A hint. Needs no execution right.
+ * loads them together instead of one after the other. A hint. Needs no queue pair lock.
  */
 static void prefetch_receiver(const struct av_qp_ref *rsp)
 {
@@ -606,7 +606,7 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 	enum av_check found;
 	struct av_work w;
 
-	AV_ASSERT_HELD(&req->qp->exec);
+	AV_ASSERT_HELD(&req->qp->req_lock);
 	init_work(&w, req, rsp, wqe);
 	w.after = after;
 	found = check_head_request(req, wqe, w.opcode);
@@ -651,7 +651,7 @@ struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct 
 {
 	struct av_work w;
 
-	AV_ASSERT_HELD(&rsp->qp->resp);
+	AV_ASSERT_HELD(&rsp->qp->resp_lock);
 	init_work(&w, rsp, rsp, head);
 	w.fragment = fragment;
 	w.to = av_receiver_of(rsp);

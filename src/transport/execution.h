@@ -52,13 +52,13 @@ AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 /*
  * Release what the entry of a receive holds that found no room in its CQ: place its payload as far
  * as this process reaches the buffers, give back bounce buffers and the receive request's slot.
- * Context: any process; the right of the queue pair under which the entry was made is held.
+ * Context: any process; the queue pair lock under which the entry was made is held.
  */
 void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
 
 /*
  * The receiving half of a message: its receive request, how its bytes travel, its completion.
- * Context of these functions: the responder's right @resp is held.
+ * Context of these functions: the responder's @resp_lock is held.
  */
 
 struct av_coop_source;
@@ -133,7 +133,7 @@ struct av_xrc_use {
  * @use: out; the caller passes it to av_xrc_end(), whatever the result
  * @to: out, if found
  *
- * Context: the responder's right @resp is held; does not wait. Return: AV_FAULT_NONE;
+ * Context: the responder's @resp_lock is held; does not wait. Return: AV_FAULT_NONE;
  * AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a dead process;
  * AV_FAULT_BUSY: no pin is free, try again
  */
@@ -166,7 +166,7 @@ struct av_after {
 };
 
 /*
- * Do what remains, and clear the SRQ use. Makes system calls. Context: the requester's right @exec
+ * Do what remains, and clear the SRQ use. Makes system calls. Context: the requester's @req_lock
  * is held. @seg stays mapped, by @srq or by the requester's cached destination.
  */
 void av_after_do(struct av_after *after);
@@ -180,7 +180,7 @@ void av_after_do(struct av_after *after);
  * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), and copies
  * chunks from the front. A CQ has one open message at a time; another sender copies alone. Pollers
  * of that CQ claim chunks from the back, one at a time. While a poller copies its chunk, it holds
- * the right @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed,
+ * the lock @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed,
  * the sender takes @chunk. From then on, no poller writes to the buffer. If a poller failed to copy
  * its chunk, or died during the copy, the sender copies the whole message again, without help.
  */
@@ -213,7 +213,7 @@ enum av_coop_result {
  * @recv: the one element of its receive request
  * @to, @from: the addresses of the bytes in this process
  *
- * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and
+ * Context: @rsp's @resp_lock is held, and pins of both keys. Waits for pages, and
  * AV_PEER_TIMEOUT_NS at most for a poller that copies a chunk.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
@@ -222,7 +222,7 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
 					     const uint8_t *from);
 
 /*
- * The sender died while it held @rsp's right @resp, which the caller has taken over: close its
+ * The sender died while it held @rsp's @resp_lock, which the caller has taken over: close its
  * message to pollers. Waits for a poller that copies a chunk; if @rsp is another process's,
  * AV_PEER_TIMEOUT_NS at most, and then the message stays open.
  */
@@ -255,7 +255,7 @@ static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
 
 /*
  * Raise @event at queue pair @end, of any process, whose number was @qpn when the event happened.
- * Context: no execution right or lock held; makes system calls.
+ * Context: no lock held; makes system calls.
  */
 static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 				  enum ibv_event_type event)
@@ -272,7 +272,7 @@ static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 
 /*
  * Raise IBV_EVENT_QP_LAST_WQE_REACHED, if the receives of @end on a shared queue have ended.
- * Context: @resp is not held; makes system calls.
+ * Context: @resp_lock is not held; makes system calls.
  */
 static inline void av_event_last_wqe(const struct av_qp_ref *end)
 {
@@ -300,10 +300,10 @@ struct av_work;
 
 /*
  * The operation of an opcode.
- * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
- * is local. No lock and no pin is held. May wait for pages of either program. The caller ends the
- * pins of @w->local, and @w->pin.
- * Return: AV_FAULT_NONE: done; or the request has to wait, and @w->result.wait_reason is set.
+ * Context: the requester's @req_lock is held, and the responder's @resp_lock unless the
+ * opcode is local. No lock and no pin is held. May wait for pages of either program. The caller
+ * ends the pins of @w->local, and @w->pin. Return: AV_FAULT_NONE: done; or the request has to wait,
+ * and @w->result.wait_reason is set.
  * - AV_FAULT_BUSY: a key is being changed. The operation holds no receive request that it took. The
  * caller starts it again from the beginning.
  * - Any other fault: the caller applies its effects on both sides. A receive request that was taken
@@ -338,7 +338,7 @@ struct av_work {
 	struct av_after *after; /* as in av_execute(); NULL: nothing is deferred */
 	bool in_vain;		/* the requester cannot store the responder's answer */
 	struct av_outcome result;
-	struct av_events events; /* to raise when the responder's right is released */
+	struct av_events events; /* to raise when the responder's lock is released */
 	uint64_t now_ns;	 /* coarse clock, read once */
 };
 
@@ -418,7 +418,7 @@ AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
 						     const struct av_spans *from);
 
 /*
- * By opcode. Operations on the requester's own keys run without a responder, under @exec alone.
+ * By opcode. Operations on the requester's own keys run without a responder, under @req_lock alone.
  *
  * FLUSH: earlier requests of the queue pair have already written to the responder's memory, and
  * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
@@ -465,7 +465,7 @@ av_operation av_op_write_imm;
 /* Execute one send request, whose responder is on this host or which a packet brought. */
 
 /*
- * Take @resp of a queue pair, and complete or undo what a dead holder began. av_lock_release()
+ * Take @resp_lock of a queue pair, and complete or undo what a dead holder began. av_lock_release()
  * releases it. Waits without limit for threads of this process, and AV_PEER_TIMEOUT_NS at most for
  * a peer. Return: false: timed out on a peer's lock
  */
@@ -484,8 +484,8 @@ bool av_responder_acquire_soon(const struct av_qp_ref *end);
  *
  * Advances the PSNs of both on success. On return, the responder has its receive completion, error
  * state and events. The caller completes the request.
- * Context: @req's right @exec is held. Takes the responder's right @resp, and releases it. Waits
- * for pages of either program, with no other lock held.
+ * Context: @req's @req_lock is held. Takes the responder's @resp_lock, and releases it.
+ * Waits for pages of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after);
@@ -504,8 +504,8 @@ struct av_fragment;
  * @head: the request, as it would be in the requester's ring; @bytes is the length of this fragment
  * @events: out, for av_events_raise()
  *
- * As av_execute(), but @rsp's right @resp is held before and afterwards, the requester's buffers
- * are those of @fragment, and its queue pair is the one that @rsp is connected to.
+ * As av_execute(), but @rsp's @resp_lock is held before and afterwards, the requester's
+ * buffers are those of @fragment, and its queue pair is the one that @rsp is connected to.
  */
 struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct av_sq_wqe *head,
 				      const struct av_fragment *fragment, struct av_events *events);
@@ -555,7 +555,7 @@ AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fie
  * Execute one request of a UD queue pair, as av_execute(), except that the request names the
  * destination (a queue pair or a multicast group), and never waits for a receiver: a message that
  * cannot be received is dropped. The request waits (AV_WAIT_FULL) while the interface has no room.
- * @peer: the cached destination of the last datagram, guarded by @exec; holds a use of its segment
+ * @peer: the cached destination of the last datagram, under @req_lock; holds a use of its segment
  */
 struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);
@@ -568,7 +568,7 @@ struct av_net_packet;
 /*
  * A datagram arrived as a packet, for a queue pair of this process or a group.
  * @struck: the fault rules have already decided on this packet
- * Context: the thread that receives packets (struct av_net_receiver); no execution right held.
+ * Context: the thread that receives packets (struct av_net_receiver); no queue pair lock held.
  */
 void av_datagram_arrived(const struct av_net_packet *packet, bool struck);
 

@@ -173,7 +173,7 @@ void av_wire_faults_end(struct av_seg *seg)
 #define LOOK_AGAIN_NS 100000000u
 #define PLACES	      (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 
-/* The decision about the request at the head of a queue pair. Guarded by its right @exec. */
+/* The decision about the request at the head of a queue pair. Guarded by its @req_lock. */
 struct decision {
 	uint32_t qpn, number; /* which request, */
 	uint32_t change;      /* and the version of the rules */
@@ -248,7 +248,7 @@ static void inject_eviction(struct av_seg *seg, const struct av_faults_struck *s
 	av_odp_evict(seg, &how);
 }
 
-/* Leave to the timer what takes execution rights or makes system calls. */
+/* Leave to the timer what takes queue pair locks or makes system calls. */
 static void leave_to_timer(struct av_seg *seg, struct av_injections *in,
 			   const struct av_faults_rule *rule)
 {
@@ -378,7 +378,7 @@ static void decide_request_faults(const struct av_qp_ref *end, const struct av_s
 	}
 }
 
-/* A first look at the request, or new rules? Context: @exec is held. */
+/* A first look at the request, or new rules? Context: @req_lock is held. */
 static bool is_new(const struct av_qp_ref *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE ||

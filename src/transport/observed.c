@@ -13,7 +13,7 @@
 #define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define PIECE  1024u
 
-/* The sum of the request at the head of a queue pair. Guarded by its right @exec. */
+/* The sum of the request at the head of a queue pair. Guarded by its @req_lock. */
 struct entry {
 	uint32_t qpn, number; /* which request; 0: none */
 	uint64_t sum;
@@ -76,7 +76,7 @@ static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
 	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
 }
 
-/* The request at the head of an own queue begins to wait, or is tried again. @exec is held. */
+/* The request at the head of an own queue begins to wait, or is tried again. @req_lock is held. */
 static void sum_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	AV_UNCANCELLED;

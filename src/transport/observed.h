@@ -49,7 +49,7 @@ struct av_observed {
 	struct av_injected injected;
 };
 
-/* Context of all that have a request: its right @exec is held, no other right or lock. */
+/* Context of all that have a request: its @req_lock is held, no other lock. */
 struct av_observer {
 	uint32_t watched; /* the bit of contexts that it observes */
 	/* The request is to be executed. Return: false: instead, @o->injected happens */
@@ -63,7 +63,7 @@ struct av_observer {
 	void (*waits)(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 	/*
 	 * A packet arrived for a queue pair of an own context. Context: the thread that receives;
-	 * no execution right held. Return: true: it has been handled, dropped or delayed
+	 * no queue pair lock held. Return: true: it has been handled, dropped or delayed
 	 */
 	bool (*packet)(struct av_seg *seg, const struct av_net_packet *packet);
 };

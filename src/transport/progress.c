@@ -65,12 +65,12 @@ static void defer_to_timer(const struct av_qp_ref *end, enum flush_due what)
 		av_timer_watch(end, av_now_ns() + AV_FLUSH_DUE_NS);
 }
 
-/* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
+/* Put the queue pair into the error state. No @resp_lock is held; waits AV_STUCK_NS at most. */
 static void flush_due_error(const struct av_qp_ref *end)
 {
 	if (av_responder_acquire_soon(end)) {
 		av_responder_error(end);
-		av_lock_release(&end->qp->resp);
+		av_lock_release(&end->qp->resp_lock);
 		return;
 	}
 	defer_to_timer(end,
@@ -84,12 +84,12 @@ void av_deferred_flush(const struct av_qp_ref *end)
 		return;
 	}
 	av_receive_flush(end);
-	av_lock_release(&end->qp->resp);
+	av_lock_release(&end->qp->resp_lock);
 }
 
 /*
- * Flush what is flush_due, if the right is free by now. The timer comes by until it is.
- * Context: the right @exec is held, no @resp; does not wait.
+ * Flush what is flush_due, if the lock is free by now. The timer comes by until it is.
+ * Context: @req_lock is held, no @resp_lock; does not wait.
  */
 static void flush_due_look(const struct av_qp_ref *end)
 {
@@ -98,7 +98,7 @@ static void flush_due_look(const struct av_qp_ref *end)
 
 	if (av_likely(atomic_load(&end->qp->flush_due) == 0))
 		return;
-	got = av_lock_try(&end->qp->resp, AV_RANK_RESP);
+	got = av_lock_try(&end->qp->resp_lock, AV_RANK_RESPONDER);
 	if (got == AV_LOCK_BUSY)
 		return;
 	if (got == AV_LOCK_REPAIR)
@@ -108,7 +108,7 @@ static void flush_due_look(const struct av_qp_ref *end)
 		av_responder_end_receives(end);
 	else if (atomic_load(&end->qp->state) == IBV_QPS_ERR && what)
 		av_receive_flush(end);
-	av_lock_release(&end->qp->resp);
+	av_lock_release(&end->qp->resp_lock);
 }
 
 void av_finish_error(const struct av_qp_ref *end)
@@ -142,12 +142,12 @@ void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 {
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	count_failed_request(end->qp, av_rule(fault)->requester);
 	silent = silent && av_responder_acquire_soon(peer);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
-		av_lock_release(&peer->qp->resp);
+		av_lock_release(&peer->qp->resp_lock);
 	/* A full CQ has raised its own event. */
 	(void)!av_sq_complete(end, wqe, av_rule(fault)->requester);
 	av_finish_error(end);
@@ -185,7 +185,7 @@ void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 
 /* Executing send queues. */
 
-/* What the holder of @exec saw last. If anything differs after the release, it looks again. */
+/* What the holder of @req_lock saw last. If anything differs after the release, it looks again. */
 struct view {
 	uint32_t tail;
 	uint32_t state;
@@ -279,7 +279,7 @@ static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 	struct av_after after = {0};
 	bool goes_on;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (!wqe)
 		return false;
 	if (av_unlikely(watched) && !av_observed_may_begin(&observed, watched, end, peer, wqe))
@@ -325,7 +325,7 @@ static void drained(const struct av_qp_ref *end)
 	}
 }
 
-/* Execute requests until the queue is empty or one has to wait. Context: @exec is held. */
+/* Execute requests until the queue is empty or one has to wait. Context: @req_lock is held. */
 static void execute_send_queue(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			       struct view *view)
 {
@@ -377,20 +377,20 @@ static void execute_send_queue(const struct av_qp_ref *end, struct av_qp_ref *pe
 }
 
 /*
- * After the right is released, see whether something has changed since this holder looked. The
- * newcomer publishes @sq_tail, @kick or @state, and then tries the right. The holder releases the
+ * After the lock is released, see whether something has changed since this holder looked. The
+ * newcomer publishes @sq_tail, @kick or @state, and then tries the lock. The holder releases the
  * right, and then reads them. Each side has a full barrier in between: either the newcomer gets the
  * right, or the holder sees the change.
  */
-void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec)
+void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_lock)
 {
 	const struct av_qp_shared *qp = end->qp;
 	struct view view;
 
-	for (; av_likely(with_exec) || av_lock_try_free(&end->qp->exec, AV_RANK_EXEC);
-	     with_exec = false) {
+	for (; av_likely(with_lock) || av_lock_try_free(&end->qp->req_lock, AV_RANK_REQUESTER);
+	     with_lock = false) {
 		execute_send_queue(end, peer, &view);
-		av_lock_release_fence(&end->qp->exec);
+		av_lock_release_fence(&end->qp->req_lock);
 		if (av_likely((view.waiting ||
 			       atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) ==
 				       view.tail) &&

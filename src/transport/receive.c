@@ -30,7 +30,7 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 		av_likely(rq != NULL) ? av_rq_take(to->seg, rq, to->qpn, receiving) : NULL;
 	uint64_t until;
 
-	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	AV_ASSERT_HELD(&to->rsp->qp->resp_lock);
 	if (av_likely(request != NULL))
 		return request;
 	if (!rq || to->rsp->qp->type == IBV_QPT_UD) /* nobody waits with a datagram */
@@ -49,7 +49,7 @@ void av_receive_cancel(const struct av_receiver *to)
 {
 	struct av_rq_shared *rq = av_rq_at(to->seg, to->rq);
 
-	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	AV_ASSERT_HELD(&to->rsp->qp->resp_lock);
 	if (rq) /* else a peer has written nonsense */
 		av_rq_untake(to->seg, rq, to->qpn, to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
@@ -83,7 +83,7 @@ static int complete_recv_request(const struct av_receiver *to, const struct av_c
 
 static enum av_fault complete_message(struct av_message *msg, const struct av_rq_wqe *request)
 {
-	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
+	AV_ASSERT_HELD(&msg->to->rsp->qp->resp_lock);
 	fill_recv_cqe(&msg->cqe, msg->to, request);
 	return complete_recv_request(msg->to, &msg->cqe, msg->later) ? AV_FAULT_RECV_CQ
 								     : AV_FAULT_NONE;
@@ -313,7 +313,7 @@ static const struct av_rq_wqe *taken_request(const struct av_receiver *to)
 	const struct av_rq_shared *rq = av_rq_at(to->seg, to->rq);
 	uint32_t receiving = to->rsp->qp->receiving;
 
-	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	AV_ASSERT_HELD(&to->rsp->qp->resp_lock);
 	return rq && receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : NULL;
 }
 
@@ -386,7 +386,7 @@ void av_receive_flush(const struct av_qp_ref *rsp)
 	const struct av_rq_wqe *request;
 	uint32_t count = 0;
 
-	AV_ASSERT_HELD(&rsp->qp->resp);
+	AV_ASSERT_HELD(&rsp->qp->resp_lock);
 	if (!rq || rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND ||
 	    rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;

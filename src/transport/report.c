@@ -95,7 +95,7 @@ static void why_gone(const struct av_failed *f)
 		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
 }
 
-/* Why does the responder not answer now? Context: its right @resp is held. */
+/* Why does the responder not answer now? Context: its @resp_lock is held. */
 static void why_silent(const struct av_failed *f)
 {
 	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;

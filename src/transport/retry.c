@@ -42,7 +42,7 @@ struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum a
 
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns)
 {
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
 	atomic_store(&end->qp->wait_reason, why);
 	av_timer_watch(end, deadline_ns);
@@ -65,7 +65,7 @@ enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why, uint
 	uint32_t tries = av_retry_limits_of(&end->qp->attr, why).tries, *spent;
 	bool rnr = why == AV_WAIT_RNR;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	av_count_req(end->qp, rnr ? AV_REQ_RNR : AV_REQ_TIMEOUT);
 	spent = rnr ? &end->qp->rnr_spent : &end->qp->timeout_spent;
 	*spent += tries ? parts : 0;
@@ -81,7 +81,7 @@ enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *res
 	enum av_fault fault = AV_FAULT_NONE;
 	uint64_t now = av_now_ns();
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (result->gone && p.tries == 0) /* no timer would end the wait */
 		return AV_FAULT_RETRY_EXHAUSTED;
 	if (av_retry_is_early(end->qp, result->wait_reason, now))

@@ -21,7 +21,7 @@
 
 /*
  * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. The functions
- * change nothing of the requester's queue pair. Context: its @exec is held, unless noted.
+ * change nothing of the requester's queue pair. Context: its @req_lock is held, unless noted.
  */
 
 /* The service of a queue pair type (enum ibv_qp_type). Context: any thread. */
@@ -59,7 +59,7 @@ void av_datagram_message(const struct av_qp_ref *req, const struct av_sq_wqe *he
 			 struct av_wire_message *m);
 
 /*
- * An answer from @rsp to queue pair @qpn, without payload. Context: @rsp's right @resp is held.
+ * An answer from @rsp to queue pair @qpn, without payload. Context: @rsp's @resp_lock is held.
  * @type, @mtu: of the connection: enum ibv_qp_type, enum ibv_mtu
  */
 struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_t type,
@@ -135,8 +135,8 @@ static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which
 
 /*
  * Make @peer the destination of @end, if it is not already. peer->qp is NULL if this host has no
- * such queue pair at the address of @end's attributes. Context: @end's right @exec is held.
- * @peer: a cached destination, guarded by @exec; holds a use of its segment until av_disconnect()
+ * such queue pair at the address of @end's attributes. Context: @end's @req_lock is held.
+ * @peer: a cached destination, under @req_lock; holds a use of its segment until av_disconnect()
  */
 void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
@@ -154,12 +154,12 @@ void av_disconnect(struct av_qp_ref *peer);
 
 /*
  * Would @req's next packet reach @rsp, and is it the one that @rsp expects? An unreliable
- * connection does not compare PSNs. Context: both execution rights are held.
+ * connection does not compare PSNs. Context: both queue pair locks are held.
  * Return: AV_CHECK_NONE, or why @rsp does not answer
  */
 enum av_check av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req);
 
-/* Where a message for the responder finds its receive request. Context: its right @resp is held. */
+/* Where a message for the responder finds its receive request. Its @resp_lock is held. */
 struct av_receiver {
 	const struct av_qp_ref *rsp; /* the queue pair that the message addresses */
 	struct av_seg *seg;	     /* of the receive queue, its CQ and its buffers */
@@ -171,7 +171,7 @@ struct av_receiver {
 struct av_receiver av_receiver_of(const struct av_qp_ref *rsp);
 
 /*
- * Count an executed message of @kind (enum av_traffic_kind). That side's execution right is held.
+ * Count an executed message of @kind (enum av_traffic_kind). That side's queue pair lock is held.
  */
 void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets);
 
@@ -179,7 +179,7 @@ void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint3
 
 /*
  * Retry timers and counters of requests without an acceptable answer. Context: the queue pair's
- * @exec is held, if one is given. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ * @req_lock is held, if one is given. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
  */
 
 /*
@@ -240,29 +240,29 @@ struct av_failed {
 	const struct av_qp_ref *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
-	bool silent; /* @rsp lives and did not answer; its right @resp is held */
+	bool silent; /* @rsp lives and did not answer; its @resp_lock is held */
 };
 
-/* A request completes with an error. Context: @exec is held; @rsp's right @resp only if @silent. */
+/* A request completes with an error. @req_lock is held; @rsp's @resp_lock only if @silent. */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/* The responder of that request fails, too: call this before av_report_request(). @resp is held. */
+/* The responder of that request fails, too: call this before av_report_request(), @resp_lock held.
+ */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
 /* @at dropped a message of an unreliable service, for the reason that has been noted. */
 struct av_dropped {
 	const struct av_qp_ref *at;
-	enum av_fault
-		fault;	  /* its own, by which it fails: its right @resp is held. AV_FAULT_NONE */
-	bool at_sender;	  /* nobody can receive it; else the sender is: */
-	uint32_t src_qpn; /* its number */
-	int32_t src_pid;  /* its process; 0: on another host */
+	enum av_fault fault; /* its own, by which it fails: its @resp_lock is held. AV_FAULT_NONE */
+	bool at_sender;	     /* nobody can receive it; else the sender is: */
+	uint32_t src_qpn;    /* its number */
+	int32_t src_pid;     /* its process; 0: on another host */
 	uint32_t opcode;
 };
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
 /*
- * An unreliable connection lost a message at its responder, whose right @resp is held; with
+ * An unreliable connection lost a message at its responder, whose @resp_lock is held; with
  * AV_FAULT_RETRY_EXHAUSTED at its requester: no responder answers. Context: as av_report_request().
  */
 AV_COLD void av_report_lost(const struct av_failed *failed);

@@ -24,7 +24,7 @@ void av_responder_error(const struct av_qp_ref *end)
 {
 	uint32_t before = atomic_exchange(&end->qp->state, IBV_QPS_ERR);
 
-	AV_ASSERT_HELD(&end->qp->resp);
+	AV_ASSERT_HELD(&end->qp->resp_lock);
 	av_barrier_behind_rmw();
 	if (before == IBV_QPS_ERR)
 		av_receive_flush(end);
@@ -55,7 +55,7 @@ void av_responder_repair(const struct av_qp_ref *end)
 	struct av_rq_shared *rq;
 	uint64_t until = 0;
 
-	AV_ASSERT_HELD(&end->qp->resp);
+	AV_ASSERT_HELD(&end->qp->resp_lock);
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
@@ -81,12 +81,12 @@ void av_responder_repair(const struct av_qp_ref *end)
 }
 
 /* A thread of this process times out for a peer itself: its right is waited for until that ends. */
-static enum av_lock_result acquire_resp(struct av_lock *resp)
+static enum av_lock_result acquire_resp_lock(struct av_lock *resp)
 {
 	uint64_t until = av_now_ns() + AV_PEER_TIMEOUT_NS;
 	enum av_lock_result got;
 
-	while ((got = av_lock_acquire_until(resp, AV_RANK_RESP, until)) == AV_LOCK_BUSY &&
+	while ((got = av_lock_acquire_until(resp, AV_RANK_RESPONDER, until)) == AV_LOCK_BUSY &&
 	       av_lock_mine(resp))
 		until = av_now_ns() + AV_STUCK_NS;
 	return got;
@@ -97,22 +97,22 @@ int av_qp_quiesce(const struct av_qp_ref *end)
 	enum av_lock_result got;
 
 	if (end->seg->own)
-		av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
-	got = acquire_resp(&end->qp->resp);
+		av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
+	got = acquire_resp_lock(&end->qp->resp_lock);
 	if (got == AV_LOCK_REPAIR)
 		av_responder_repair(end);
 	if (got != AV_LOCK_BUSY)
 		return 0;
 	if (end->seg->own)
-		av_lock_release_fence(&end->qp->exec);
+		av_lock_release_fence(&end->qp->req_lock);
 	return EBUSY;
 }
 
 void av_qp_resume(const struct av_qp_ref *end)
 {
-	av_lock_release(&end->qp->resp);
+	av_lock_release(&end->qp->resp_lock);
 	if (end->seg->own)
-		av_lock_release_fence(&end->qp->exec);
+		av_lock_release_fence(&end->qp->req_lock);
 }
 
 /* Release what an unpolled completion holds: bounce buffers, and its slot in a shared queue. */

@@ -5,7 +5,7 @@
  * hosts by packets.
  *
  * Unless a contract says otherwise, @end is a queue pair of this process, and the caller holds no
- * execution right (@exec of a requester, @resp of a responder). "Any thread" may hold them.
+ * queue pair lock (@req_lock of a requester, @resp_lock of a responder). "Any thread" may.
  */
 #ifndef AV_TRANSPORT_TRANSPORT_H
 #define AV_TRANSPORT_TRANSPORT_H
@@ -24,22 +24,22 @@
 /* === progress ==================================================================== */
 
 /*
- * A queue pair whose right @resp a stopped peer holds: no thread waits for that peer. The state
- * changes at once, and the timer thread flushes the receives when @resp is free.
+ * A queue pair whose @resp_lock a stopped peer holds: no thread waits for that peer. The state
+ * changes at once, and the timer thread flushes the receives when @resp_lock is free.
  */
 
-/* The timer thread tries again to take @resp after this long. */
+/* The timer thread tries again to take @resp_lock after this long. */
 #define AV_FLUSH_DUE_NS 50000000u
 
 /*
  * Flush the receives in the error state, or defer that to the timer thread.
- * Context: @resp is not held; waits AV_STUCK_NS at most for it; may create a thread.
+ * Context: @resp_lock is not held; waits AV_STUCK_NS at most for it; may create a thread.
  */
 void av_deferred_flush(const struct av_qp_ref *end);
 
 /*
  * Ending requests, on this host and on the wire: complete them in order, and fail the queue pair if
- * one failed. Context: @exec is held, no @resp; waits AV_STUCK_NS at most for @resp.
+ * one failed. Context: @req_lock is held, no @resp_lock; waits AV_STUCK_NS at most for @resp_lock.
  */
 
 /* @wqe, at the head, succeeded: complete it. If the CQ is full, the queue pair fails. */
@@ -57,25 +57,25 @@ AV_COLD void av_finish_error(const struct av_qp_ref *end);
 /*
  * Progress on send queues: execute posted requests in order, and hold back one that cannot be
  * executed yet. Only the queue pair's own process executes them: the poster, a poller, or the timer
- * thread, one at a time, the holder of @exec. A peer that removes an obstacle (a missing receive
+ * thread, one at a time, the holder of @req_lock. A peer that removes an obstacle (no receive
  * request, a responder that does not answer) sets @kick, and wakes the requester's timer thread.
  */
 
 /**
  * av_sq_progress() - execute what can be executed of a send queue
  * @end: if another process owns it: set @kick, and wake its timer thread if a request waits
- * @peer: the cached destination, guarded by @exec; NULL: look it up for this call
+ * @peer: the cached destination, guarded by @req_lock; NULL: look it up for this call
  *
- * Returns at once if another thread holds @exec; that thread checks for new work after it has
- * released @exec. Context: no lock held. Copies data, waits for pages.
+ * Returns at once if another thread holds @req_lock; that thread checks for new work after it has
+ * released @req_lock. Context: no lock held. Copies data, waits for pages.
  */
 void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /*
  * av_sq_progress() for an own queue pair.
- * @with_exec: the caller holds @exec (av_lock_acquire_plain()); this releases it
+ * @with_lock: the caller holds @req_lock (av_lock_acquire_plain()); this releases it
  */
-void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
+void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_lock);
 
 /*
  * An obstacle at own queue pair @end is gone: make its requester progress. Does nothing for one on
@@ -88,7 +88,7 @@ void av_sq_progress_requester(const struct av_qp_ref *requester);
 
 /*
  * Put a queue pair into the error state, and flush both queues. If another process owns it, that
- * process flushes the send queue. Waits AV_STUCK_NS at most for @resp, else defers the flush.
+ * process flushes the send queue. Waits AV_STUCK_NS at most for @resp_lock, else defers the flush.
  */
 void av_fail(const struct av_qp_ref *end);
 
@@ -104,8 +104,8 @@ void av_fail(const struct av_qp_ref *end);
  * A requester on this host is resumed by @kick, which it checks when it polls its CQ in vain:
  * sooner than its timer thread wakes up. On the wire, the receiver acknowledges with its credits.
  *
- * Each CQ holds hints; a thread takes a hint by an atomic exchange. @exec guards everything else.
- * Context: a thread of the owner, no lock held.
+ * Each CQ holds hints; a thread takes a hint by an atomic exchange. @req_lock guards everything
+ * else. Context: a thread of the owner, no lock held.
  */
 
 /* The owner posted to @rq, which only @end uses, and a requester waits. */
@@ -178,7 +178,7 @@ void av_timer_stop(struct av_seg *seg);
  * died. queue/qp.h says which changes are allowed.
  */
 
-/* Put the responder into the error state, and end its receive queue. Context: @resp is held. */
+/* Put the responder into the error state, and end its receive queue. @resp_lock is held. */
 void av_responder_error(const struct av_qp_ref *end);
 
 /*
@@ -187,23 +187,23 @@ void av_responder_error(const struct av_qp_ref *end);
  *
  * The caller set the state to ERR by an atomic exchange, a full barrier. So a concurrent post_recv
  * either has its requests flushed here, or sees the state and flushes them itself.
- * Context: @resp is held.
+ * Context: @resp_lock is held.
  */
 void av_responder_end_receives(const struct av_qp_ref *end);
 
 /*
- * Complete or undo what the dead holder of @resp was doing. A connection that answers requests
+ * Complete or undo what the dead holder of @resp_lock was doing. A connection that answers requests
  * fails; a UD queue pair continues.
- * Context: @resp is held, taken over from the dead process. Waits for a poller that copies
+ * Context: @resp_lock is held, taken over from the dead process. Waits for a poller that copies
  * (av_coop_abandon()), and on XRC for a pin, AV_PEER_TIMEOUT_NS at most.
  */
 void av_responder_repair(const struct av_qp_ref *end);
 
 /*
- * Take both execution rights (of a queue pair that another process created and this one opened:
- * only @resp), and complete or undo what a dead holder began. av_qp_resume() releases them.
+ * Take both queue pair locks (of a queue pair that another process created and this one opened:
+ * only @resp_lock), and complete or undo what a dead holder began. av_qp_resume() releases them.
  * Context: waits AV_PEER_TIMEOUT_NS at most for a stopped peer, and without limit for threads of
- * this process. Return: 0, or EBUSY: a peer still holds @resp, and the caller holds neither
+ * this process. Return: 0, or EBUSY: a peer still holds @resp_lock, and the caller holds neither
  */
 AV_MUST_USE int av_qp_quiesce(const struct av_qp_ref *end);
 void av_qp_resume(const struct av_qp_ref *end);
@@ -213,13 +213,13 @@ void av_qp_resume(const struct av_qp_ref *end);
  * completions from its CQs. Meanwhile no thread may post: the caller holds @append, or the program
  * breaks the rule. RTR and RTS take the PSNs from the attributes, which the caller has stored
  * before. ERR ends the receives; av_sq_progress() flushes the send queue.
- * Context: both execution rights are held.
+ * Context: both queue pair locks are held.
  */
 void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
 /*
  * Remove the queue pair's completions from its CQs, and release their bounce buffers and the slots
- * that they hold in a shared receive queue. Needs no execution right.
+ * that they hold in a shared receive queue. Needs no queue pair lock.
  */
 void av_qp_purge(const struct av_qp_ref *end);
 
@@ -302,13 +302,13 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
  * Undo av_wire_open() or av_wire_open_datagrams(), if the queue pair is open. First waits for
  * packets that another thread is handling, so that the next connection does not get them.
  * Context: may wait AV_PEER_TIMEOUT_NS for those packets, and again for the rights. Return: 0, or
- * EBUSY: a stopped peer holds @resp, and nothing is changed; the next connection tries again
+ * EBUSY: a stopped peer holds @resp_lock, and nothing is changed; the next connection tries again
  */
 int av_wire_close(const struct av_qp_ref *end);
 
 /*
  * Swap the connection's route with *@route; the caller closes the old one. Does nothing if the
- * queue pair is no connection on the wire, or *@route is not open. Context: both rights are held.
+ * queue pair is no connection on the wire, or *@route is not open. Context: both locks are held.
  */
 void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route);
 
@@ -328,14 +328,14 @@ bool av_wire_sends(const struct av_qp_ref *end);
 /*
  * Begin a burst of datagrams along @path, for av_net_send(), which ends it. The source must be an
  * address that this queue pair has opened: sockets of other queue pairs may close meanwhile.
- * Context: @exec is held until the burst has been sent. Return: NULL: no memory, or the source is
- * not open, of which it warns once; the datagram is lost
+ * Context: @req_lock is held until the burst has been sent. Return: NULL: no memory, or the source
+ * is not open, of which it warns once; the datagram is lost
  */
 struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_net_path *path);
 
 /*
  * Has the interface room for a datagram along @path? Yes if the source is not open, since the
- * datagram will be lost without a wait. Context: @exec is held.
+ * datagram will be lost without a wait. Context: @req_lock is held.
  */
 bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path);
 
@@ -349,34 +349,34 @@ void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group);
 /*
  * The queue pair enters RTR or RTS: its packets start with the PSNs of its attributes. Or it enters
  * RESET: it gives up its share of the window. Does nothing for datagram queue pairs, and for those
- * that are not open. Context: both rights are held.
+ * that are not open. Context: both locks are held.
  */
 void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to);
 
 /*
  * Send requests of the send queue, and retransmit those that got no answer in time.
  * @singly: start a request only when all requests before it are done
- * Context: @exec is held.
+ * Context: @req_lock is held.
  * Return: true: the caller examines the queue again, because the queue pair has failed, has been
  * drained (SQD), or with @singly has a new request at its head
  */
 bool av_wire_step(const struct av_qp_ref *end, bool singly);
 
-/* The queue has been flushed: no packet is outstanding. Context: @exec is held. */
+/* The queue has been flushed: no packet is outstanding. Context: @req_lock is held. */
 void av_wire_flushed(const struct av_qp_ref *end);
 
-/* Has the request at the head been started? Have packets of it been sent, too? @exec is held. */
+/* Has the request at the head been started? Have packets of it been sent? @req_lock is held. */
 bool av_wire_is_begun(const struct av_qp_ref *end);
 bool av_wire_is_under_way(const struct av_qp_ref *end);
 
 /*
  * The owner posted receive requests for a reliable connection whose requester found none. Send an
- * acknowledgement with their number. Waits for @resp as av_responder_acquire().
+ * acknowledgement with their number. Waits for @resp_lock as av_responder_acquire().
  */
 void av_wire_tell_credits(const struct av_qp_ref *end);
 
 /*
- * Send the next packets of a long READ response, if one waits. Waits for @resp as above.
+ * Send the next packets of a long READ response, if one waits. Waits for @resp_lock as above.
  * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: no response waits
  */
 uint64_t av_wire_read_on(const struct av_qp_ref *end);
@@ -402,7 +402,7 @@ AV_MUST_USE bool av_wire_catch_up(const struct av_qp_ref *end);
 
 /*
  * Take the next step, if one is due. Context: the timer thread; no lock held; may create a thread.
- * Return: false: a peer holds @resp, so the step is still due
+ * Return: false: a peer holds @resp_lock, so the step is still due
  */
 AV_MUST_USE bool av_wire_move(const struct av_qp_ref *end);
 

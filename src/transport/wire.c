@@ -184,7 +184,7 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	struct av_wire_route old;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (!w || !w->route.window || !route->window)
 		return;
 	old = w->route;
@@ -293,7 +293,7 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 
 	if (!w || end->qp->type == IBV_QPT_UD)
 		return;
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (to == IBV_QPS_RTR) {
 		end->qp->wire = 1;
 	} else if (to == IBV_QPS_RTS) {
@@ -392,7 +392,7 @@ struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (is_open(w, path->src))
 		return av_net_burst(path, end->seg->head->device);
 	tell_unsent(w, path->src);
@@ -401,7 +401,7 @@ struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_
 
 bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path)
 {
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
 }
 
@@ -442,7 +442,7 @@ static void notify_peer_to_move(const struct av_qp_ref *peer, enum av_to_wire wh
 		av_seg_call(peer->seg);
 }
 
-/* Both ends, before anything is changed: who has a right of the queue pair may keep it. */
+/* Both ends, before anything is changed: who holds a lock of the queue pair may keep it. */
 static int resolve_move_peer(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			     struct ibv_qp_attr *attr)
 {
@@ -456,7 +456,7 @@ static int resolve_move_peer(const struct av_qp_ref *end, struct av_qp_ref *peer
 	return 0;
 }
 
-/* Context: both execution rights are held. Return: has it moved? */
+/* Context: both queue pair locks are held. Return: has it moved? */
 static bool install(const struct av_qp_ref *end, struct av_wire *w)
 {
 	uint32_t state = atomic_load(&end->qp->state);
@@ -475,7 +475,7 @@ static bool install(const struct av_qp_ref *end, struct av_wire *w)
 	return true;
 }
 
-/* Return: 0, EBUSY: a right is not had now, or another errno: it cannot move */
+/* Return: 0, EBUSY: a peer holds a lock, or another errno: it cannot move */
 static int move_qp_to_wire(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w = NULL;
@@ -543,8 +543,8 @@ void av_wire_move_called(struct av_seg *seg)
 			atomic_store(&end.qp->kick, 1);
 		if (step != AV_TO_WIRE_ASKED && step != AV_TO_WIRE_CANNOT)
 			continue;
-		AV_CAME_BY_PEER(&end.qp->resp); /* that the queue pair is there */
-		AV_CAME_BY_PEER(&end.qp->exec);
+		AV_CAME_BY_PEER(&end.qp->resp_lock); /* that the queue pair is there */
+		AV_CAME_BY_PEER(&end.qp->req_lock);
 		av_timer_watch(&end, 0);
 	}
 }

@@ -317,7 +317,7 @@ void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 	bool due;
 
 	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
-	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {

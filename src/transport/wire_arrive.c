@@ -105,7 +105,7 @@ static void packet_marked(const struct av_qp_ref *end, const struct av_net_packe
 			av_count_rsp(end->qp, AV_RSP_NOTIFIES);
 		}
 	}
-	av_lock_release(&end->qp->resp);
+	av_lock_release(&end->qp->resp_lock);
 }
 
 static void peer_notified(const struct av_qp_ref *end, const struct av_net_packet *packet)
@@ -113,7 +113,7 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 	struct av_qp_ref none = {0};
 	struct av_wire *w;
 
-	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
 	w = av_wire_at(end->seg, end->qp->index);
 	if (w && w->route.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);
@@ -161,7 +161,7 @@ void av_wire_damaged(uint32_t qpn)
 	if (end.qp && end.seg->own && av_responder_acquire_soon(&end)) {
 		if (atomic_load(&end.qp->qpn) == qpn)
 			av_count_rsp(end.qp, AV_RSP_DAMAGED);
-		av_lock_release(&end.qp->resp);
+		av_lock_release(&end.qp->resp_lock);
 	}
 	av_seg_put(end.seg);
 }

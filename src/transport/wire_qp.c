@@ -18,7 +18,7 @@ uint8_t av_wire_credits(const struct av_qp_ref *end)
 {
 	const struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
 
-	AV_ASSERT_HELD(&end->qp->resp);
+	AV_ASSERT_HELD(&end->qp->resp_lock);
 	if (!rq || end->qp->srq || end->qp->type != IBV_QPT_RC)
 		return AV_CREDITS_NONE_CODE;
 	/* A message that is not complete is not acknowledged: its request counts. */

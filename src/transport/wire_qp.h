@@ -29,7 +29,7 @@ struct av_wire;
 
 /*
  * The syndrome of the responder's next acknowledgement, without a number if the queue pair has a
- * shared receive queue or is of XRC. Context: @resp is held.
+ * shared receive queue or is of XRC. Context: @resp_lock is held.
  */
 uint8_t av_wire_credits(const struct av_qp_ref *end);
 
@@ -42,13 +42,13 @@ struct av_wire_route {
 
 /*
  * Open the route of @end to address @ah: open its source address, and join the window.
- * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(), with the route not
+ * Context: no queue pair lock held. Return: 0, or an errno of ibv_modify_qp(), with the route not
  * open: ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				   struct av_wire_route *route);
 
-/* Close a route, if it is open. Context: no execution right held. */
+/* Close a route, if it is open. Context: no queue pair lock held. */
 void av_wire_route_close(struct av_wire_route *route);
 
 /*
@@ -126,12 +126,12 @@ struct av_wire {
 	struct av_wire_joined *joined; /* its groups; guarded by av_qp.changes_mutex */
 	uint32_t joined_count;
 
-	struct av_wire_route route; /* to the peer; guarded by @exec and @resp */
+	struct av_wire_route route; /* to the peer; guarded by @req_lock and @resp_lock */
 	enum av_service service;
 	uint32_t mtu; /* bytes of payload */
 
 	/*
-	 * Requester; guarded by @exec. The requester has sent all packets of the requests from
+	 * Requester; guarded by @req_lock. The requester has sent all packets of the requests from
 	 * @sq_next up to @next, and @begun packets of request @next. PSNs from @acked on are not
 	 * acknowledged. PSNs before @sent have been sent at least once. During a retransmission,
 	 * @next is behind @begun_end, and the queue pair's @next_psn is behind @sent.
@@ -161,7 +161,7 @@ struct av_wire {
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
-	/* Responder; guarded by @resp. */
+	/* Responder; guarded by @resp_lock. */
 	enum av_operation message; /* of the message that is arriving, if one is */
 	bool in_message;	   /* its first packet has arrived, its last has not */
 	uint64_t received;	   /* bytes of it so far */
@@ -172,7 +172,7 @@ struct av_wire {
 	struct av_wire_read read;
 	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
 	bool not_ready; /* it was refused for want of a receive request */
-	_Atomic bool ack_pending; /* acknowledgement due after the batch; read without @resp */
+	_Atomic bool ack_pending; /* acknowledgement due after the batch; read without @resp_lock */
 	uint64_t notified_ns;	  /* when the last congestion notification was sent */
 	uint32_t kept_next;
 	struct av_wire_answer *kept; /* as many as the highest max_dest_rd_atomic so far */
@@ -195,7 +195,7 @@ static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 
 /*
  * Packets that arrived. Context of these functions: the thread that receives packets (struct
- * av_net_receiver); no execution right held.
+ * av_net_receiver); no queue pair lock held.
  * @struck: the fault rules have already decided on this packet
  */
 void av_wire_handle(const struct av_net_packet *packet, bool struck);
@@ -211,26 +211,26 @@ extern const struct av_net_receiver av_wire_receiver;
 
 /*
  * Send the acknowledgement that is due, if any. av_wire_acknowledge_soon() waits AV_STUCK_NS at
- * most for @resp; if it times out, the acknowledgement remains due at the end of the batch.
- * Context: @resp is not held, @exec may be.
+ * most for @resp_lock; if it times out, the acknowledgement remains due at the end of the batch.
+ * Context: @resp_lock is not held, @req_lock may be.
  */
 void av_wire_acknowledge(const struct av_qp_ref *end);
 void av_wire_acknowledge_soon(const struct av_qp_ref *end);
 
 /*
  * A damaged packet for that number was dropped: count it, if this process owns such a queue pair.
- * Context: the thread that receives packets; no execution right held.
+ * Context: the thread that receives packets; no queue pair lock held.
  */
 void av_wire_damaged(uint32_t qpn);
 
-/* Is the packet from its peer, and meant for it? Context: one of its rights is held. */
+/* Is the packet from its peer, and meant for it? Context: one of its locks is held. */
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* Have an acknowledgement sent at the end of the batch. Context: @resp is held. */
+/* Have an acknowledgement sent at the end of the batch. Context: @resp_lock is held. */
 void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * What answers do to the requester. Context: @exec is held.
+ * What answers do to the requester. Context: @req_lock is held.
  *
  * av_wire_fail_head(): fail the request at the head, and the queue pair with it.
  * av_wire_rewind(): retransmit everything from @psn on.
@@ -241,7 +241,7 @@ void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement);
 
-/* If no packet is outstanding, stop the timer, and give up the window's share. @exec is held. */
+/* If no packet is outstanding, stop the timer, and free the window's share. @req_lock is held. */
 void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w);
 
 /* PSNs that a request uses: its packets; of a READ, the packets of its answer. */

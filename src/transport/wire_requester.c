@@ -142,7 +142,7 @@ void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn
 {
 	uint32_t request;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	w->credits_used = w->credits_acked;
 	for (request = end->qp->sq_next; request != w->begun_end; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
@@ -201,7 +201,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
 	uint64_t rest_ns;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (end->qp->timeout_spent == 0 && since < now)
 		w->answer_ns = now - since;
 	rest_ns = av_window_rest(w->route.window, w->mtu, w->answer_ns);
@@ -546,7 +546,7 @@ static bool send_next_request(struct sending *s)
 
 void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w)
 {
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (is_waiting(end, w))
 		return;
 	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE);
@@ -557,7 +557,7 @@ void av_wire_flushed(const struct av_qp_ref *end)
 {
 	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (w)
 		set_active(w, false);
 }
@@ -566,7 +566,7 @@ bool av_wire_is_begun(const struct av_qp_ref *end)
 {
 	const struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	return w && (int32_t)(w->begun_end - end->qp->sq_next) > 0;
 }
 
@@ -616,7 +616,7 @@ bool av_wire_step(const struct av_qp_ref *end, bool singly)
 	bool draining = atomic_load(&end->qp->state) == IBV_QPS_SQD, waiting;
 	uint32_t head = end->qp->sq_next;
 
-	AV_ASSERT_HELD(&end->qp->exec);
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (!w) {
 		av_finish_error(end);
 		return true;

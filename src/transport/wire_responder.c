@@ -17,7 +17,7 @@
 
 #define READ_STEPS 4u /* of one turn: who waits behind a READ waits for half a megabyte */
 
-/* A request packet, at its responder, whose right @resp is held. */
+/* A request packet, at its responder, whose @resp_lock is held. */
 struct arrival {
 	const struct av_qp_ref *end;
 	struct av_wire *w;
@@ -116,19 +116,19 @@ static void send_kept(const struct arrival *a)
 	}
 }
 
-/* Acknowledge all before @expected_psn, if that is owed or @anyway. @resp is held; releases it. */
+/* Acknowledge all before @expected_psn, if owed or @anyway. @resp_lock is held; releases it. */
 static void acknowledge(const struct av_qp_ref *end, bool anyway)
 {
 	struct arrival a = {.end = end};
 
-	AV_ASSERT_HELD(&end->qp->resp);
+	AV_ASSERT_HELD(&end->qp->resp_lock);
 	a.w = av_wire_at(end->seg, end->qp->index);
 	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->ack_pending))) {
 		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
 			    AV_SYNDROME_ACK, 0);
 		atomic_store(&a.w->ack_pending, false);
 	}
-	av_lock_release(&end->qp->resp);
+	av_lock_release(&end->qp->resp_lock);
 }
 
 void av_wire_acknowledge(const struct av_qp_ref *end)
@@ -380,7 +380,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 		(void)av_net_send(burst);
 }
 
-/* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
+/* The sending end of XRC has no responder: nobody answers. Context: @resp_lock is held */
 static bool answers(const struct av_qp_ref *end)
 {
 	uint32_t state = atomic_load(&end->qp->state);
@@ -546,10 +546,10 @@ static void unreliable(struct arrival *a)
 		a->w->in_message = false;
 }
 
-/* @qpn: of the queue pair, when its right @resp was taken */
+/* @qpn: of the queue pair, when its @resp_lock was taken */
 static void release_responder(const struct arrival *a, uint32_t qpn)
 {
-	av_lock_release(&a->end->qp->resp);
+	av_lock_release(&a->end->qp->resp_lock);
 	av_events_raise(a->end, qpn, &a->events);
 	if (a->outcome.responder_failed)
 		av_sq_progress(a->end, NULL); /* flush its own send queue */

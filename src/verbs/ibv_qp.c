@@ -303,7 +303,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	return 0;
 }
 
-/* Context: both execution rights held */
+/* Context: both queue pair locks held */
 static void fill_qp_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
@@ -499,7 +499,7 @@ struct change {
 	struct av_qp_ref requester;
 };
 
-/* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
+/* Context: both queue pair locks held. Return: 0, or EINVAL with nothing changed. */
 static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 			   struct change *c)
 {

@@ -31,7 +31,7 @@ static int refuse_post(enum av_verb verb, const struct ibv_qp *ibv, int err)
 enum entry {
 	REFUSED,  /* it may not: there is no such queue pair, or its state forbids it */
 	APPENDS,  /* @append is held */
-	EXECUTES, /* @append and @exec are held */
+	EXECUTES, /* @append and @req_lock are held */
 };
 
 static enum entry lock_sq_for_post(struct av_qp *qp)
@@ -43,8 +43,9 @@ static enum entry lock_sq_for_post(struct av_qp *qp)
 	if (av_unlikely(!qp || !qp->send_cq))
 		return REFUSED;
 	q = qp->end.qp;
-	entry = av_likely(av_lock_try_both(&q->exec, AV_RANK_EXEC, AV_RANK_APPEND)) ? EXECUTES
-										    : APPENDS;
+	entry = av_likely(av_lock_try_both(&q->req_lock, AV_RANK_REQUESTER, AV_RANK_APPEND))
+			? EXECUTES
+			: APPENDS;
 	if (entry == APPENDS)
 		av_lock_acquire_plain(&q->append, AV_RANK_APPEND);
 	/* Now, not earlier: a thread that empties the queue holds one of the two. */
@@ -408,7 +409,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = post_note_refusal(qp);
 	qp->build.wqe = NULL;
-	if (!err) /* before trying for the execution right: see av_sq_progress() */
+	if (!err) /* before trying for the queue pair lock: see av_sq_progress() */
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_lock_release(&qp->end.qp->append);
 	if (err)

@@ -153,7 +153,7 @@ struct av_qp {
 	struct av_qp_ref end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_ref peer;	       /* its destination; under the execution right @exec */
+	struct av_qp_ref peer;	       /* its destination; under @req_lock */
 	pthread_mutex_t changes_mutex; /* one thread at a time changes attributes or groups */
 	bool opened;   /* ibv_open_qp() made it: the shared half belongs to another object */
 	bool extended; /* the program may post by ibv_wr_*() */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads are cancelled while they are in verbs: no verb is a cancellation point, so that none is
- * left half done, and no lock or execution right stays taken. Nor is a call about the virtual
+ * left half done, and no lock or queue pair lock stays taken. Nor is a call about the virtual
  * sysfs, but for open(2), where it begins.
  *
  * Each thread goes round and round one kind of verbs. It is cancelled at any moment, and ends at

@@ -146,7 +146,7 @@ static void add_qp(struct flips *f, uint32_t i)
 	if (!atomic_load(&qp->qpn))
 		return;
 	add(f, offset_of(f, qp), offsetof(struct av_qp_shared, counters), 20);
-	add_hot(f, &qp->resp);
+	add_hot(f, &qp->resp_lock);
 	add_hot(f, &qp->sq_next);
 	add_hot(f, &qp->sq_tail);
 	add_hot(f, &qp->state);

@@ -164,7 +164,7 @@ TEST_WITH(this_process_lives, setup, NULL)
 
 static bool try_both(void)
 {
-	return av_lock_try_both(&locks.first, AV_RANK_EXEC, AV_RANK_APPEND);
+	return av_lock_try_both(&locks.first, AV_RANK_REQUESTER, AV_RANK_APPEND);
 }
 
 TEST_WITH(both_or_none, setup, NULL)
@@ -190,7 +190,7 @@ TEST_WITH(both_or_none, setup, NULL)
 TEST_WITH(each_by_itself, setup, NULL)
 {
 	struct av_lock *const lock[] = {&locks.first, &locks.second};
-	const enum av_lock_rank rank[] = {AV_RANK_EXEC, AV_RANK_APPEND};
+	const enum av_lock_rank rank[] = {AV_RANK_REQUESTER, AV_RANK_APPEND};
 
 	set(&locks.first, 0);
 	set(&locks.second, 0);

@@ -70,11 +70,11 @@ static void release_then_wait(const struct pair *p)
 /* A row of the table is what is held; a column, what is waited for; x: it aborts. */
 static const char *const expected[RANKS] = {
 	[AV_RANK_APPEND] = "............", /* of several queue pairs: ibv_wr_start(3) */
-	[AV_RANK_EXEC] = "xx..........",      [AV_RANK_RESP] = "xxx.........",
-	[AV_RANK_SENDER] = "xxxx........",    [AV_RANK_CHUNK] = "xxxxx.......",
-	[AV_RANK_KEY_RIGHT] = "xxxxxx......", [AV_RANK_POLL] = "xxxxxxx.....",
-	[AV_RANK_CQ] = "xxxxxxxx....",	      [AV_RANK_POST_RECV] = "xxxxxxxxx...",
-	[AV_RANK_TAKE_RECV] = "xxxxxxxxxx..", [AV_RANK_ATOMIC] = "xxxxxxxxxxx.",
+	[AV_RANK_REQUESTER] = "xx..........",  [AV_RANK_RESPONDER] = "xxx.........",
+	[AV_RANK_SENDER] = "xxxx........",     [AV_RANK_CHUNK] = "xxxxx.......",
+	[AV_RANK_KEY_CHANGE] = "xxxxxx......", [AV_RANK_POLL] = "xxxxxxx.....",
+	[AV_RANK_CQ] = "xxxxxxxx....",	       [AV_RANK_POST_RECV] = "xxxxxxxxx...",
+	[AV_RANK_TAKE_RECV] = "xxxxxxxxxx..",  [AV_RANK_ATOMIC] = "xxxxxxxxxxx.",
 	[AV_RANK_KEY] = "xxxxxxxxxxxx",
 };
 
@@ -106,16 +106,16 @@ TEST(every_pair)
 
 static void wait_below_the_lowest_of_three(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_RESP);
+	av_lock_order_wait(&locks[0], AV_RANK_RESPONDER);
 	av_lock_order_taken(&locks[1], AV_RANK_CQ);
-	av_lock_order_taken(&locks[2], AV_RANK_EXEC); /* the last one does not hide the others */
+	av_lock_order_taken(&locks[2], AV_RANK_REQUESTER); /* it does not hide the others */
 	av_lock_order_wait(&locks[3], p->want);
 }
 
 static void release_the_highest(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_EXEC);
-	av_lock_order_wait(&locks[1], AV_RANK_RESP);
+	av_lock_order_wait(&locks[0], AV_RANK_REQUESTER);
+	av_lock_order_wait(&locks[1], AV_RANK_RESPONDER);
 	av_lock_order_wait(&locks[2], AV_RANK_CQ);
 	av_lock_order_released(&locks[1]);
 	av_lock_order_released(&locks[2]);
@@ -127,15 +127,15 @@ TEST(each_that_is_held_counts)
 	assert_true(aborts(wait_below_the_lowest_of_three, &(struct pair){.want = AV_RANK_POLL}));
 	assert_true(aborts(wait_below_the_lowest_of_three, &(struct pair){.want = AV_RANK_CQ}));
 	assert_false(aborts(wait_below_the_lowest_of_three, &(struct pair){.want = AV_RANK_KEY}));
-	assert_false(aborts(release_the_highest, &(struct pair){.want = AV_RANK_RESP}));
-	assert_true(aborts(release_the_highest, &(struct pair){.want = AV_RANK_EXEC}));
+	assert_false(aborts(release_the_highest, &(struct pair){.want = AV_RANK_RESPONDER}));
+	assert_true(aborts(release_the_highest, &(struct pair){.want = AV_RANK_REQUESTER}));
 }
 
 /* As many as @want, all by trying. */
 static void hold_many(const struct pair *p)
 {
 	for (int i = 0; i < (int)p->want; i++)
-		av_lock_order_taken(&locks[i], AV_RANK_RESP);
+		av_lock_order_taken(&locks[i], AV_RANK_RESPONDER);
 	for (int i = 0; i < (int)p->want; i++)
 		av_lock_order_released(&locks[i]);
 }
@@ -150,21 +150,21 @@ TEST(so_many_and_no_more)
 
 static void assert_held(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_EXEC);
-	av_lock_order_wait(&locks[1], AV_RANK_RESP);
+	av_lock_order_wait(&locks[0], AV_RANK_REQUESTER);
+	av_lock_order_wait(&locks[1], AV_RANK_RESPONDER);
 	AV_ASSERT_HELD(&locks[0]);
 	AV_ASSERT_HELD(&locks[1]);
 }
 
 static void assert_another(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_EXEC);
+	av_lock_order_wait(&locks[0], AV_RANK_REQUESTER);
 	AV_ASSERT_HELD(&locks[1]);
 }
 
 static void assert_released(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_EXEC);
+	av_lock_order_wait(&locks[0], AV_RANK_REQUESTER);
 	av_lock_order_released(&locks[0]);
 	AV_ASSERT_HELD(&locks[0]);
 }
@@ -176,7 +176,7 @@ static void release_what_is_not_held(const struct pair *p)
 
 static void release_twice(const struct pair *p)
 {
-	av_lock_order_wait(&locks[0], AV_RANK_EXEC);
+	av_lock_order_wait(&locks[0], AV_RANK_REQUESTER);
 	av_lock_order_released(&locks[0]);
 	av_lock_order_released(&locks[0]);
 }
@@ -204,14 +204,14 @@ static void assert_what_another_thread_holds(const struct pair *p)
 static void wait_beside_another_thread(const struct pair *p)
 {
 	let_another_thread_hold();
-	av_lock_order_wait(&locks[1], AV_RANK_EXEC);
+	av_lock_order_wait(&locks[1], AV_RANK_REQUESTER);
 }
 
 static void wait_in_a_forked_child(const struct pair *p)
 {
 	av_lock_order_wait(&locks[0], AV_RANK_KEY);
 	av_lock_order_forked();
-	av_lock_order_wait(&locks[1], AV_RANK_EXEC);
+	av_lock_order_wait(&locks[1], AV_RANK_REQUESTER);
 }
 
 static const struct {

@@ -35,7 +35,7 @@ static void new_arena(void)
 
 /* --- exclusion ------------------------------------------------------------------- */
 
-static const enum av_lock_rank rank[2] = {AV_RANK_EXEC, AV_RANK_APPEND};
+static const enum av_lock_rank rank[2] = {AV_RANK_REQUESTER, AV_RANK_APPEND};
 
 /* Return: has it been taken? */
 static bool take_one(struct participant *p, int which)

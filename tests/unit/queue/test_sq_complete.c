@@ -52,9 +52,9 @@ static const struct av_cqe *complete(uint32_t opcode, uint32_t flags, enum ibv_w
 	wqe->opcode = opcode;
 	wqe->flags = flags;
 	wqe->bytes = BYTES;
-	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
 	assert_int_equal(av_sq_complete(&end, wqe, status), 0);
-	av_lock_release(&end.qp->exec);
+	av_lock_release(&end.qp->req_lock);
 	assert_int_equal(end.qp->sq_next, number + 1);
 	e = av_cq_peek(&fake.seg, cq);
 	if (!e)

@@ -298,7 +298,8 @@ void link_check_side(unsigned int host)
 	MUST_BE(s->end.qp->sq_next, atomic_load(&s->end.qp->sq_tail));
 	MUST_BE(atomic_load(&s->end.qp->wait_reason), AV_WAIT_NONE);
 	MUST(!s->end.qp->receiving || link_flow[!host].coming);
-	MUST_BE(atomic_load(&s->end.qp->exec.owner) | atomic_load(&s->end.qp->resp.owner), 0);
+	MUST_BE(atomic_load(&s->end.qp->req_lock.owner) | atomic_load(&s->end.qp->resp_lock.owner),
+		0);
 	check_pins(s->seg);
 	if (link_now->type == IBV_QPT_UD)
 		return;

@@ -154,10 +154,10 @@ static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 	const struct ibv_sge recv = {(uintptr_t)buffer + to_by, bytes, KEY};
 	bool ok;
 
-	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
+	av_lock_acquire_plain(&rsp.qp->resp_lock, AV_RANK_RESPONDER);
 	ok = av_coop_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by) ==
 	     AV_COOP_COPIED;
-	av_lock_release(&rsp.qp->resp);
+	av_lock_release(&rsp.qp->resp_lock);
 	return ok;
 }
 
@@ -288,10 +288,10 @@ TEST_WITH(test_overlap, set_up, tear_down)
 	const struct av_coop_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
 	const struct ibv_sge recv = {(uintptr_t)source + CHUNK, MIN, KEY};
 
-	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
+	av_lock_acquire_plain(&rsp.qp->resp_lock, AV_RANK_RESPONDER);
 	assert_int_equal(av_coop_copy(&source_of, &rsp, &recv, source + CHUNK, source),
 			 AV_COOP_NOT);
-	av_lock_release(&rsp.qp->resp);
+	av_lock_release(&rsp.qp->resp_lock);
 	expect_not_begun();
 }
 

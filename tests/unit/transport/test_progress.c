@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The execution rights of a queue pair: taken and given back, held by another thread, and what is
+ * The queue pair locks of a queue pair: taken and given back, held by another thread, and what is
  * made of the responder's when its holder dies. What waits in another process is left to that one.
  */
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define INDEX 1u
 
 static struct fake_seg f;
-static struct av_qp_ref end, peer; /* peer: under @exec */
+static struct av_qp_ref end, peer; /* peer: under @req_lock */
 
 static void set_up(bool own)
 {
@@ -31,8 +31,8 @@ static void set_up(bool own)
 
 static void expect_free(const char *name)
 {
-	if (atomic_load(&end.qp->exec.owner) || atomic_load(&end.qp->append.owner) ||
-	    atomic_load(&end.qp->resp.owner))
+	if (atomic_load(&end.qp->req_lock.owner) || atomic_load(&end.qp->append.owner) ||
+	    atomic_load(&end.qp->resp_lock.owner))
 		fail_msg("%s: still held", name);
 }
 
@@ -44,26 +44,26 @@ static void drive(void)
 
 static void post(void)
 {
-	bool with_exec = av_lock_try_both(&end.qp->exec, AV_RANK_EXEC, AV_RANK_APPEND);
+	bool with_lock = av_lock_try_both(&end.qp->req_lock, AV_RANK_REQUESTER, AV_RANK_APPEND);
 
-	if (!with_exec)
+	if (!with_lock)
 		av_lock_acquire_plain(&end.qp->append, AV_RANK_APPEND);
-	CHECK(av_lock_mine(&end.qp->append) && (!with_exec || av_lock_mine(&end.qp->exec)));
+	CHECK(av_lock_mine(&end.qp->append) && (!with_lock || av_lock_mine(&end.qp->req_lock)));
 	av_lock_release(&end.qp->append);
-	av_sq_progress_entered(&end, &peer, with_exec);
+	av_sq_progress_entered(&end, &peer, with_lock);
 }
 
 static void enter(void)
 {
-	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
-	CHECK(av_lock_mine(&end.qp->exec));
+	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
+	CHECK(av_lock_mine(&end.qp->req_lock));
 	av_sq_progress_entered(&end, &peer, true);
 }
 
 static void change_state(void)
 {
 	assert_int_equal(av_qp_quiesce(&end), 0);
-	CHECK(av_lock_mine(&end.qp->exec) == f.seg.own && av_lock_mine(&end.qp->resp));
+	CHECK(av_lock_mine(&end.qp->req_lock) == f.seg.own && av_lock_mine(&end.qp->resp_lock));
 	av_qp_resume(&end);
 }
 
@@ -99,16 +99,16 @@ static bool is_alive(uint32_t owner)
 	return owner != DEAD;
 }
 
-/* The thread that has the right will look again: nobody waits, and nobody takes it away. */
+/* The thread that has the lock will look again: nobody waits, and nobody takes it away. */
 TEST(another_executes)
 {
 	void (*const tries[])(void) = {drive, post};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(tries); i++) {
 		set_up(true);
-		atomic_store(&end.qp->exec.owner, av_lock_self);
+		atomic_store(&end.qp->req_lock.owner, av_lock_self);
 		tries[i]();
-		CHECK(atomic_exchange(&end.qp->exec.owner, 0) == av_lock_self);
+		CHECK(atomic_exchange(&end.qp->req_lock.owner, 0) == av_lock_self);
 		expect_free("another executes");
 		fake_close(&f);
 	}
@@ -128,13 +128,16 @@ TEST(what_waits_elsewhere_is_left_to_its_process)
 	}
 }
 
-/* The message that a dead holder of @resp had under way may be half done: the queue pair fails. */
+/*
+ * The message that a dead holder of @resp_lock had under way may be half done: the queue pair
+ * fails.
+ */
 TEST(the_executor_died)
 {
 	set_up(true);
 	atomic_store(&end.qp->qpn, 77);
 	atomic_store(&end.qp->state, IBV_QPS_RTS);
-	atomic_store(&end.qp->resp.owner, DEAD);
+	atomic_store(&end.qp->resp_lock.owner, DEAD);
 	change_state();
 	assert_int_equal(atomic_load(&end.qp->state), IBV_QPS_ERR);
 	expect_free("the executor died");
@@ -160,7 +163,7 @@ TEST(a_thread_executes_for_long)
 		struct av_lock *right;
 
 		set_up(true);
-		right = i ? &end.qp->resp : &end.qp->exec;
+		right = i ? &end.qp->resp_lock : &end.qp->req_lock;
 		atomic_store(&right->owner, av_lock_self);
 		assert_int_equal(pthread_create(&thread, NULL, execute_for_long, right), 0);
 		change_state();
@@ -200,7 +203,7 @@ static struct av_cq_shared *failed_with_receives(void)
 	for (uint32_t i = 0; i < RECEIVES; i++)
 		assert_int_equal(av_rq_post(&f.seg, rq, NULL, &wr, &bad), 0);
 	atomic_store(&end.qp->state, IBV_QPS_ERR);
-	atomic_store(&end.qp->resp.owner, DEAD);
+	atomic_store(&end.qp->resp_lock.owner, DEAD);
 	return cq;
 }
 

@@ -104,9 +104,9 @@ TEST(a_responder_tells)
 		end.qp->receiving = told[i].receiving;
 		atomic_store(&rq->tail, told[i].posted);
 		atomic_store(&rq->head, told[i].taken);
-		CHECK(av_lock_try(&end.qp->resp, AV_RANK_RESP) == AV_LOCK_TAKEN);
+		CHECK(av_lock_try(&end.qp->resp_lock, AV_RANK_RESPONDER) == AV_LOCK_TAKEN);
 		CHECK_EQUAL(av_wire_credits(&end), told[i].code);
-		av_lock_release(&end.qp->resp);
+		av_lock_release(&end.qp->resp_lock);
 		tear_down();
 	}
 }

@@ -82,11 +82,11 @@ TEST_WITH(another_has_the_right, set_up, tear_down)
 {
 	struct av_wire *w = put();
 
-	atomic_store(&end.qp->resp.owner, LIVING);
+	atomic_store(&end.qp->resp_lock.owner, LIVING);
 	assert_int_equal(av_wire_close(&end), EBUSY);
 	assert_ptr_equal(av_wire_at(&f.seg, INDEX), w);
 	assert_int_equal(end.qp->wire, 1);
-	assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
+	assert_int_equal(atomic_exchange(&end.qp->resp_lock.owner, 0), LIVING);
 	assert_int_equal(av_wire_close(&end), 0);
 	assert_null(av_wire_at(&f.seg, INDEX));
 	assert_int_equal(end.qp->wire, 0);
@@ -104,10 +104,10 @@ TEST_WITH(a_move_is_taken_later, set_up, tear_down)
 
 	for (size_t k = 0; k < AV_ARRAY_SIZE(rows); k++) {
 		atomic_store(&end.qp->to_wire, rows[k].step);
-		atomic_store(&end.qp->resp.owner, LIVING);
+		atomic_store(&end.qp->resp_lock.owner, LIVING);
 		assert_false(av_wire_move(&end));
 		assert_int_equal(atomic_load(&end.qp->to_wire), rows[k].step);
-		assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
+		assert_int_equal(atomic_exchange(&end.qp->resp_lock.owner, 0), LIVING);
 		assert_true(av_wire_move(&end));
 		assert_int_equal(atomic_load(&end.qp->to_wire), rows[k].then);
 	}
@@ -122,16 +122,16 @@ TEST_WITH(sending_does_not_wait, set_up, tear_down)
 	assert_non_null(w->route.window);
 	atomic_store(&end.qp->sq_tail, 1);
 	atomic_store(&w->ack_pending, true);
-	atomic_store(&end.qp->resp.owner, LIVING);
-	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	atomic_store(&end.qp->resp_lock.owner, LIVING);
+	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
 	alarm(LIMIT);
 	(void)av_wire_step(&end, false);
 	alarm(0);
 	assert_true(atomic_load(&w->ack_pending));
-	assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
+	assert_int_equal(atomic_exchange(&end.qp->resp_lock.owner, 0), LIVING);
 	(void)av_wire_step(&end, false);
 	assert_false(atomic_load(&w->ack_pending));
-	av_lock_release(&end.qp->exec);
+	av_lock_release(&end.qp->req_lock);
 	assert_int_equal(av_wire_close(&end), 0);
 }
 
@@ -145,13 +145,13 @@ TEST_WITH(longest_message, set_up, tear_down)
 	assert_non_null(w->first);
 	w->first[0] = w->sent = first;
 	w->begun_end = 1;
-	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
 	assert_false(av_wire_is_under_way(&end));
 	w->sent = av_psn_after(first, 1);
 	assert_true(av_wire_is_under_way(&end));
 	w->sent = av_psn_after(first, packets);
 	assert_true(av_wire_is_under_way(&end));
-	av_lock_release(&end.qp->exec);
+	av_lock_release(&end.qp->req_lock);
 	assert_int_equal(av_wire_close(&end), 0);
 }
 
