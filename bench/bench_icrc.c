@@ -15,13 +15,13 @@
 
 static uint8_t packet[BTH_BYTES + 4096];
 
-static double check_ns(const struct av_icrc_path *guess, size_t bytes, uint32_t icrc)
+static double check_ns(const struct av_net_path *guess, size_t bytes, uint32_t icrc)
 {
 	int count = bench_count(PACKETS, 3);
 	uint64_t begin = now_ns();
 
 	for (int i = 0; i < count; i++) {
-		struct av_icrc_path path = *guess;
+		struct av_net_path path = *guess;
 
 		if (!av_icrc_fits(&path, packet, bytes, icrc))
 			DIE("a right CRC is refused");
@@ -31,7 +31,7 @@ static double check_ns(const struct av_icrc_path *guess, size_t bytes, uint32_t 
 
 static void measure(size_t payload_bytes)
 {
-	struct av_icrc_path path = {.src = {[10] = 0xff, 0xff, 192, 0, 2, 1},
+	struct av_net_path path = {.src = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 				    .dst = {[10] = 0xff, 0xff, 192, 0, 2, 2},
 				    .source_port = 0xc000,
 				    .identification = 0x1234},

@@ -102,7 +102,7 @@ static size_t receive(int fd, struct sockaddr_in *from, uint64_t patience_ns)
 /* --- what each packet of a reliable connection costs ------------------------------- */
 
 /* All addresses take the same time. */
-static const struct av_icrc_path path = {.src = {[10] = 0xff, 0xff}, .dst = {[10] = 0xff, 0xff}};
+static const struct av_net_path path = {.src = {[10] = 0xff, 0xff}, .dst = {[10] = 0xff, 0xff}};
 
 static void put_icrcs(uint8_t *data, size_t count, size_t packet)
 {
@@ -116,7 +116,7 @@ static void put_icrcs(uint8_t *data, size_t count, size_t packet)
 static void check_and_copy(size_t count, size_t packet)
 {
 	for (size_t at = 0; at + packet <= count; at += packet) {
-		struct av_icrc_path its = path;
+		struct av_net_path its = path;
 		size_t covered = packet - ICRC_BYTES;
 		uint32_t icrc;
 
