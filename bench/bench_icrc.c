@@ -32,10 +32,10 @@ static double check_ns(const struct av_net_path *guess, size_t bytes, uint32_t i
 static void measure(size_t payload_bytes)
 {
 	struct av_net_path path = {.src = {[10] = 0xff, 0xff, 192, 0, 2, 1},
-				    .dst = {[10] = 0xff, 0xff, 192, 0, 2, 2},
-				    .source_port = 0xc000,
-				    .identification = 0x1234},
-			    wrong = path;
+				   .dst = {[10] = 0xff, 0xff, 192, 0, 2, 2},
+				   .source_port = 0xc000,
+				   .identification = 0x1234},
+			   wrong = path;
 	size_t bytes = BTH_BYTES + payload_bytes;
 	uint32_t icrc = av_icrc_of(&path, packet, bytes);
 	struct series guessed = {0}, solved = {0}, ratio = {0};

@@ -4,6 +4,12 @@
 #include <libdeflate.h>
 #include <string.h>
 
+#define OWN_CRC (LIBDEFLATE_VERSION_MAJOR == 1 && LIBDEFLATE_VERSION_MINOR < 20)
+
+#if defined(__x86_64__) && OWN_CRC
+#include <immintrin.h>
+#endif
+
 static size_t put_ip_headers(const struct av_net_path *path, size_t bytes, uint8_t *to);
 
 uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_t bytes)
@@ -129,6 +135,68 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
 	return (uint16_t)(DYNAMIC_PORTS | ((v & 0x3fff) ^ (v >> 14 & 0x3f)));
 }
 
+/* --- CRC-32 ---------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && OWN_CRC
+
+/*
+ * libdeflate before 1.20 multiplies 128 bits at a time; this 512, which takes a third of the time.
+ * A sum of products with powers of x has the CRC of the bytes that it stands for: Gopal and others,
+ * "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
+ */
+
+#define WIDE	 64u /* bytes of a vector */
+#define VECTORS	 4u
+#define WIDE_MIN (VECTORS * WIDE)
+#define VECTOR	 __attribute__((target("avx512f,vpclmulqdq")))
+
+/* x^(n + 32) and x^(n - 32) mod P, bits reversed and shifted by one: so far bytes are carried. */
+#define BY_64  0x1c6e41596, 0x154442bd4 /* n = 512 bits */
+#define BY_256 0x1322d1430, 0x11542778a /* n = 2048 bits */
+
+/* Carry @sum by the distance of @powers, to @next: the sum of both. */
+VECTOR static inline __m512i carry(__m512i sum, __m512i powers, __m512i next)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, powers, 0x00),
+					 _mm512_clmulepi64_epi128(sum, powers, 0x11), next, 0x96);
+}
+
+/* @bytes: WIDE_MIN at least */
+VECTOR static uint32_t wide_crc32(uint32_t crc, const uint8_t *from, size_t bytes)
+{
+	const __m512i by_64 = _mm512_broadcast_i32x4(_mm_set_epi64x(BY_64));
+	const __m512i by_256 = _mm512_broadcast_i32x4(_mm_set_epi64x(BY_256));
+	__m512i sum[VECTORS];
+	uint8_t last[WIDE];
+
+	for (size_t i = 0; i < VECTORS; i++)
+		sum[i] = _mm512_loadu_si512(from + i * WIDE);
+	sum[0] = _mm512_xor_si512(sum[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+	for (bytes -= WIDE_MIN, from += WIDE_MIN; bytes >= WIDE_MIN;
+	     bytes -= WIDE_MIN, from += WIDE_MIN)
+		for (size_t i = 0; i < VECTORS; i++)
+			sum[i] = carry(sum[i], by_256, _mm512_loadu_si512(from + i * WIDE));
+	for (size_t i = 1; i < VECTORS; i++)
+		sum[0] = carry(sum[0], by_64, sum[i]);
+	for (; bytes >= WIDE; bytes -= WIDE, from += WIDE)
+		sum[0] = carry(sum[0], by_64, _mm512_loadu_si512(from));
+	_mm512_storeu_si512(last, sum[0]);
+	crc = libdeflate_crc32(UINT32_MAX, last, WIDE); /* UINT32_MAX: nothing comes before */
+	return libdeflate_crc32(crc, from, bytes);
+}
+
+static uint32_t crc32_of(uint32_t crc, const uint8_t *from, size_t bytes)
+{
+	if (bytes >= WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
+	    __builtin_cpu_supports("avx512f"))
+		return wide_crc32(crc, from, bytes);
+	return libdeflate_crc32(crc, from, bytes);
+}
+
+#else
+#define crc32_of libdeflate_crc32
+#endif
+
 /* --- the invariant CRC ----------------------------------------------------------- */
 
 /* Offsets of the header bytes that count as ones. */
@@ -171,7 +239,7 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
 	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
 	crc = libdeflate_crc32(0, head, head_bytes);
-	return libdeflate_crc32(crc, packet + BTH_BYTES, bytes - BTH_BYTES);
+	return crc32_of(crc, packet + BTH_BYTES, bytes - BTH_BYTES);
 }
 
 bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path, struct av_packet *p,
