@@ -21,14 +21,14 @@
 /* --- revocation: vm.c says how ---------------------------------------------------- */
 
 /* The letter behind the last parenthesis of /proc/TID/stat: proc_pid_stat(5). */
-static bool is_stopped(uint32_t tid)
+bool av_thread_is_stopped(pid_t tid)
 {
 	char path[32], line[512];
 	const char *state;
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", tid);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 	if (fd >= 0)
@@ -43,7 +43,7 @@ static bool may_copy(struct av_pin *pin, uint64_t word)
 {
 	uint32_t tid = atomic_load(&pin->tid);
 
-	return tid && (tid == AV_VM_TOLD_NOTHING || !is_stopped(tid)) &&
+	return tid && (tid == AV_VM_TOLD_NOTHING || !av_thread_is_stopped((pid_t)tid)) &&
 	       atomic_load(&pin->word) == word && av_dir_proc_alive((uint32_t)(word >> 32));
 }
 

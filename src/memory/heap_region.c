@@ -173,7 +173,8 @@ static void resume_accesses(void)
  * Quiesce the heap: from now on, nobody accesses it behind any key of any own context. New
  * accesses, to all memory of the process, get AV_CHECK_BUSY and retry. All contexts count, since
  * regions may overlap. One mover at a time; others wait. Waits for the process's own copies from
- * and to the heap, and AV_STOPPED_NS at most for those of peers.
+ * and to the heap, and AV_PEER_TIMEOUT_NS at most for those of peers, for who is stopped
+ * AV_STOPPED_NS: a peer that waits for a core must not cost a child the bytes of its moment.
  * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
  * flag, then reads the pins. One of them sees the other.
  * Return: false: not begun, since a peer seems to be stopped; else resume_accesses() follows
@@ -187,7 +188,7 @@ static bool quiesce_heap(const struct av_shared_heap *heap)
 	pthread_mutex_lock(&own.mutex);
 	set_pages_moving(1);
 	LIST_FOREACH(seg, &own.list, movable)
-		ret = av_pin_try_drain(seg, reaches_heap, heap, &until) && ret;
+		ret = ret && av_pin_drain_chosen(seg, reaches_heap, heap, &until);
 	if (!ret)
 		resume_accesses();
 	return ret;

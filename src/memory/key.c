@@ -143,9 +143,37 @@ bool av_pin_drain(struct av_seg *seg, uint32_t key)
 	return drain(seg, is_that, &key, &until, AV_PEER_TIMEOUT_NS);
 }
 
-bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
+bool av_pin_try_drain(struct av_seg *seg, uint32_t key)
 {
-	return drain(seg, chosen, arg, until, AV_STOPPED_NS);
+	uint64_t until = 0;
+
+	return drain(seg, is_that, &key, &until, AV_STOPPED_NS);
+}
+
+static bool is_used_by_stopped(struct av_seg *seg, av_pin_chosen *chosen, const void *arg)
+{
+	AV_UNCANCELLED;
+	const struct av_pin *pins = seg->head->pin;
+
+	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
+		uint64_t word = atomic_load(&pins[i].word);
+
+		if (word && chosen(seg, (uint32_t)word, arg) &&
+		    av_thread_is_stopped(av_dir_proc_pid((uint32_t)(word >> 32))))
+			return true;
+	}
+	return false;
+}
+
+bool av_pin_drain_chosen(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
+			 uint64_t *until)
+{
+	uint64_t soon = 0;
+
+	for (; !drain(seg, chosen, arg, &soon, AV_STOPPED_NS); soon = 0)
+		if (av_timed_out(until) || is_used_by_stopped(seg, chosen, arg))
+			return false;
+	return true;
 }
 
 bool av_pin_is_held(struct av_seg *seg, uint32_t key)
@@ -325,13 +353,12 @@ static void restore_withdrawn_key(struct av_key *k, uint32_t key)
 int av_key_destroy(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
-	uint64_t until = 0;
 
 	if (!withdraw_key(seg, key, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
-	if (!av_pin_try_drain(seg, is_that, &key, &until)) {
+	if (!av_pin_try_drain(seg, key)) {
 		if (av_deferred_key(seg, key))
 			return 0;
 		if (!av_pin_drain(seg, key)) {

@@ -59,13 +59,20 @@ bool av_pin_drain(struct av_seg *seg, uint32_t key);
 /* Does a living process use @key of the own context @seg? Does not wait. Clears dead ones' pins. */
 bool av_pin_is_held(struct av_seg *seg, uint32_t key);
 
+/* The same, but the wait for others ends after AV_STOPPED_NS. */
+AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, uint32_t key);
+
 /*
- * av_pin_drain() for each key of an own context that is @chosen; the wait for peers ends after
- * AV_STOPPED_NS. Calls with the same @until share one deadline; 0 before the first.
+ * av_pin_drain() for each key of an own context that is @chosen. The wait ends after AV_STOPPED_NS
+ * if a process that uses one is seen to be stopped. Calls with the same @until share one deadline;
+ * 0 before the first.
  */
 typedef bool av_pin_chosen(struct av_seg *seg, uint32_t key, const void *arg);
-AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
-				  uint64_t *until);
+AV_MUST_USE bool av_pin_drain_chosen(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
+				     uint64_t *until);
+
+/* Is the thread, or the process's first one, stopped by a signal or a debugger? Opens a file. */
+bool av_thread_is_stopped(pid_t tid);
 
 /*
  * The key table of a context, in its segment: what each lkey and rkey stands for. So a peer checks

@@ -411,7 +411,7 @@ static const struct {
 static struct {
 	uint32_t *identity;
 	pid_t pid;
-} peer; /* a process that lives */
+} peer; /* a process that lives, and is stopped */
 
 static void start_peer(void)
 {
@@ -424,9 +424,10 @@ static void start_peer(void)
 			_exit(1);
 		__atomic_store_n(peer.identity, av_lock_self, __ATOMIC_RELEASE);
 		for (;;)
-			pause();
+			raise(SIGSTOP);
 	}
-	assert_true(WAIT_UNTIL(__atomic_load_n(peer.identity, __ATOMIC_ACQUIRE), 60000));
+	assert_int_equal(waitpid(peer.pid, NULL, WUNTRACED), peer.pid);
+	assert_int_not_equal(__atomic_load_n(peer.identity, __ATOMIC_ACQUIRE), 0);
 }
 
 static void end_peer(void)

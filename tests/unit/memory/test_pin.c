@@ -239,7 +239,7 @@ static void drain_any(void)
 
 	do
 		until = 0;
-	while (!av_pin_try_drain(&fake.seg, any, NULL, &until));
+	while (!av_pin_drain_chosen(&fake.seg, any, NULL, &until));
 }
 
 TEST_WITH(the_dead_are_not_waited_for, open_fake, close_fake)
@@ -317,36 +317,67 @@ TEST_WITH(it_is_held_whichever_word_says_so, open_fake, close_fake)
 	}
 }
 
-static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
-{
-	return key == *(const uint32_t *)arg;
-}
-
 /*
  * Who can do without gives up, unless it is the caller's own process: after the same time for all
  * words together, even where others want the core.
  */
 TEST_WITH(the_living_are_waited_for_a_while, open_fake, close_fake)
 {
-	const uint32_t wanted[] = {KEY, OTHER_KEY};
 	pid_t pid = child(take_all_and_stay);
-	uint64_t until = 0, begin;
+	uint64_t begin;
 
 	assert_true(WAIT_UNTIL(all_are_taken(), 60000));
-	assert_true(av_pin_try_drain(&fake.seg, is_key, &wanted[1], &until));
+	assert_true(av_pin_try_drain(&fake.seg, OTHER_KEY));
 	assert_false(av_pin_is_held(&fake.seg, OTHER_KEY));
 	begin = wait_clock_ms();
 	want_core(true);
-	assert_false(av_pin_try_drain(&fake.seg, is_key, &wanted[0], &until));
+	assert_false(av_pin_try_drain(&fake.seg, KEY));
 	assert_true(atomic_load(&yields) > 0 && atomic_load(&yields) < ENOUGH_YIELDS);
 	want_core(false);
 	assert_true(wait_clock_ms() - begin >= AV_STOPPED_NS / 2000000);
 	assert_true(av_pin_is_held(&fake.seg, KEY));
 	bury(pid);
 	assert_false(av_pin_is_held(&fake.seg, KEY));
-	until = 0;
-	assert_true(av_pin_try_drain(&fake.seg, is_key, &wanted[0], &until));
+	assert_true(av_pin_try_drain(&fake.seg, KEY));
 	expect_all(0);
+}
+
+static unsigned int looks_left;
+
+/* The user of the first word goes on at the last look at it. */
+static bool ends_in_time(struct av_seg *seg, uint32_t key, const void *arg)
+{
+	if (--looks_left == 0)
+		atomic_store(&seg->head->pin[0].word, 0);
+	return true;
+}
+
+/* Who waits for a core is waited for, and who is stopped is not. */
+TEST_WITH(only_the_stopped_are_given_up, open_fake, close_fake)
+{
+	static const struct {
+		bool stopped;
+		unsigned int looks; /* two in each turn of AV_STOPPED_NS */
+		bool drained;
+	} rows[] = {{false, 1, true}, {true, 1, true},	{false, 3, true},
+		    {false, 7, true}, {true, 3, false}, {true, 7, false}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		pid_t pid = child(take_all_and_stay);
+		uint64_t until = 0, taken;
+
+		assert_true(WAIT_UNTIL(all_are_taken(), 60000));
+		if (rows[i].stopped)
+			assert_true(kill(pid, SIGSTOP) == 0 &&
+				    waitpid(pid, NULL, WUNTRACED) == pid);
+		taken = word_at(0);
+		occupy(AV_PINS, 0);
+		atomic_store(&fake.seg.head->pin[0].word, taken);
+		looks_left = rows[i].looks;
+		if (av_pin_drain_chosen(&fake.seg, ends_in_time, NULL, &until) != rows[i].drained)
+			fail_msg("row %zu", i);
+		bury(pid);
+	}
 }
 
 /* --- waiting --------------------------------------------------------------------- */
