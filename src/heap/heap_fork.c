@@ -81,14 +81,30 @@ static bool next_mapping(int maps, uint64_t *at, uint64_t end, uint64_t *until, 
 	return false;
 }
 
-static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange, bool keep)
+static bool is_block_shared(const struct av_block *b)
 {
-	struct av_vma vma;
-	uint64_t until;
+	return b->kind == AV_BLOCK_SHARED && !b->going;
+}
 
-	for (uint64_t at = b->begin; next_mapping(maps, &at, b->end, &until, &vma); at = until)
+/*
+ * Block @i and those right behind it up to @end, at once: they may be one mapping, and there may be
+ * no room for two. Return: index of the next block
+ */
+static uint32_t privatise_blocks(int maps, uint32_t i, uint64_t end, exchange_fn *exchange,
+				 bool keep)
+{
+	struct av_block_list *l = &av_blocks.list;
+	uint64_t at = l->block[i].begin, until, last;
+	struct av_vma vma;
+
+	do {
+		last = l->block[i].end;
+		l->block[i++].kind = AV_BLOCK_PRIVATE;
+	} while (i < l->count && last < end && l->block[i].begin == last &&
+		 is_block_shared(&l->block[i]));
+	for (; next_mapping(maps, &at, last, &until, &vma); at = until)
 		privatise(&vma, at, until, exchange, keep);
-	b->kind = AV_BLOCK_PRIVATE;
+	return i;
 }
 
 /* For a child, if the blocks stay. Not by the program's mapping, which it may have protected. */
@@ -124,53 +140,60 @@ static void use_copy(const struct av_vma *vma, uint64_t at, uint64_t end, uint64
 	(void)!av_heap_map(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE);
 }
 
-static void use_copies(struct av_block *b)
+/* Without a descriptor to see mappings by, all of it becomes readable and writable. */
+static void use_copies(int maps, struct av_block *b)
 {
-	int maps = av_vma_open_own();
-	struct av_vma vma;
+	struct av_vma vma = {.readable = true, .writable = true};
 	uint64_t until;
 
 	if (maps < 0)
-		return;
-	for (uint64_t at = b->begin; next_mapping(maps, &at, b->end, &until, &vma); at = until)
+		use_copy(&vma, b->begin, b->end, b->copy);
+	for (uint64_t at = b->begin; maps >= 0 && next_mapping(maps, &at, b->end, &until, &vma);
+	     at = until)
 		use_copy(&vma, at, until, b->copy ? b->copy + (at - b->begin) : 0);
-	close(maps);
 	drop_copy(b); /* what found no place */
 	b->kind = AV_BLOCK_PRIVATE;
 }
 
-static bool is_block_shared(const struct av_block *b)
-{
-	return b->kind == AV_BLOCK_SHARED && !b->going;
-}
-
-/* The lock is held. */
-static void privatise_range(uint64_t addr, uint64_t end, exchange_fn *exchange, bool keep)
+/* The lock is held. Return: false: nothing has changed, since no descriptor is to be had */
+static bool privatise_range(uint64_t addr, uint64_t end, exchange_fn *exchange, bool keep)
 {
 	struct av_block_list *l = &av_blocks.list;
 	int maps = l->count ? av_vma_open_own() : -1;
 
 	if (maps < 0)
-		return;
-	for (uint32_t i = av_block_find(l, addr); i < l->count && l->block[i].begin < end; i++)
-		if (is_block_shared(&l->block[i]))
-			privatise_block(maps, &l->block[i], exchange, keep);
+		return l->count == 0;
+	for (uint32_t i = av_block_find(l, addr); i < l->count && l->block[i].begin < end;)
+		i = is_block_shared(&l->block[i]) ? privatise_blocks(maps, i, end, exchange, keep)
+						  : i + 1;
 	close(maps);
+	return true;
 }
 
 static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep)
 {
 	if (!av_heap_enter())
 		return;
-	privatise_range(addr, addr + bytes, exchange, keep);
+	(void)privatise_range(addr, addr + bytes, exchange, keep);
 	av_heap_exit();
 }
 
-static void each_shared_block(void (*f)(struct av_block *b))
+static void copy_shared_blocks(void)
 {
 	for (uint32_t i = 0; i < av_blocks.list.count; i++)
 		if (is_block_shared(&av_blocks.list.block[i]))
-			f(&av_blocks.list.block[i]);
+			copy_block(&av_blocks.list.block[i]);
+}
+
+static void use_copies_of_blocks(void)
+{
+	int maps = av_vma_open_own();
+
+	for (uint32_t i = 0; i < av_blocks.list.count; i++)
+		if (is_block_shared(&av_blocks.list.block[i]))
+			use_copies(maps, &av_blocks.list.block[i]);
+	if (maps >= 0)
+		close(maps);
 }
 
 static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
@@ -182,11 +205,10 @@ static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
 	av_heap_unlock();
 	av_block_drop_spares();
 	av_heap_lock();
-	av_blocks.stay = stay && av_heap_has_file();
+	stay = stay && av_heap_has_file();
+	av_blocks.stay = stay || !privatise_range(0, UINT64_MAX, exchange, false);
 	if (av_blocks.stay)
-		each_shared_block(copy_block);
-	else
-		privatise_range(0, UINT64_MAX, exchange, false);
+		copy_shared_blocks();
 	errno = saved;
 }
 
@@ -207,7 +229,7 @@ static void detach_blocks_in_child(void)
 	int saved = errno;
 
 	if (av_blocks.stay)
-		each_shared_block(use_copies);
+		use_copies_of_blocks();
 	av_blocks.inherited = true;
 	av_heap_lock_in_child();
 	errno = saved;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fork() with regions on the shared heap where making it private is hard: without address space,
- * without room for mappings, and behind a context that was closed while memory is locked.
+ * mappings or descriptors, and behind a context that was closed while memory is locked.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,21 +13,30 @@
 #include <unistd.h>
 
 #include "heap_fixture.h"
+#include "lib/few_descriptors.h"
 #include "lib/peer_memory.h"
 #include "lib/sandbox.h"
 
-#define MANY (4096 * PAGE)
+#define MANY	     (4096 * PAGE)
+#define SIDE_BY_SIDE 3
+
+static bool no_more; /* descriptors at a fork */
 
 /* Fork. The child sees @p as filled by @seed, whatever the parent stores, and changes it. */
 static void fork_and_check(uint8_t *p, size_t bytes, uint8_t seed)
 {
 	int go[2], done[2], status = 0;
+	struct rlimit before;
 	pid_t child;
 	char c = 0;
 
 	if (pipe(go) || pipe(done))
 		DIE("pipe");
+	if (no_more)
+		before = few_descriptors(0);
 	child = fork();
+	if (no_more)
+		setrlimit(RLIMIT_NOFILE, &before);
 	if (child == 0) {
 		bool right = read(go[0], &c, 1) == 1 && same(p, bytes, seed) == bytes;
 
@@ -68,6 +77,21 @@ static void no_address_space_row(void)
 	peer_memory_unmap(p, MANY);
 }
 
+static void no_descriptors_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr = reg(p, BYTES);
+
+	row("fork without descriptors");
+	fill(p, BYTES, 5);
+	no_more = true;
+	fork_and_check(p, BYTES, 5);
+	no_more = false;
+	expect_reached(p, mr);
+	dereg(mr);
+	peer_memory_unmap(p, BYTES);
+}
+
 /* As many mappings as can be: every other page of a range has other rights. Return: its bytes */
 static size_t use_all_mappings(uint8_t **range)
 {
@@ -85,13 +109,28 @@ static size_t use_all_mappings(uint8_t **range)
 	return 0;
 }
 
+/* Blocks that the kernel sees as one mapping. Return: the first that has another right behind */
+static uint8_t *map_side_by_side(uint8_t *block[SIDE_BY_SIDE])
+{
+	uint8_t *first = NULL;
+
+	for (size_t i = 0; i < SIDE_BY_SIDE; i++) {
+		block[i] = map_private(MANY / 2);
+		for (size_t k = 0; k < i; k++)
+			if (block[k] == block[i] + MANY / 2 || block[i] == block[k] + MANY / 2)
+				first = block[k] < block[i] ? block[k] : block[i];
+	}
+	NEED(first);
+	return first;
+}
+
 static void no_mappings_row(void)
 {
-	uint8_t *p = map_private(MANY), *range;
+	uint8_t *block[SIDE_BY_SIDE], *p = map_side_by_side(block), *range;
 	struct ibv_mr *mr;
 	size_t bytes;
 
-	row("fork without room for mappings");
+	row("fork without room for mappings, of blocks side by side");
 	fill(p, MANY, 4);
 	mr = reg(p, MANY);
 	bytes = use_all_mappings(&range);
@@ -103,7 +142,8 @@ static void no_mappings_row(void)
 		printf("left out: this system allows more mappings than the test makes\n");
 	}
 	dereg(mr);
-	peer_memory_unmap(p, MANY);
+	for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+		peer_memory_unmap(block[i], MANY / 2);
 }
 
 /* A sanitizer has its own mlock(), which does nothing. */
@@ -161,6 +201,7 @@ static void run(void)
 		no_address_space_row();
 		no_mappings_row();
 	}
+	no_descriptors_row();
 	closed_rows();
 }
 
