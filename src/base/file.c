@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static _Thread_local unsigned int real_files_depth;
 
@@ -39,6 +44,19 @@ static int high(void)
 	return (int)(limit - limit / 4);
 }
 
+/* Numbers that were ever ours lie between these. */
+static _Atomic unsigned int lowest = UINT_MAX, highest;
+
+static void widen(unsigned int number)
+{
+	unsigned int low = atomic_load(&lowest), high = atomic_load(&highest);
+
+	while (number < low && !atomic_compare_exchange_weak(&lowest, &low, number))
+		;
+	while (number > high && !atomic_compare_exchange_weak(&highest, &high, number))
+		;
+}
+
 bool av_own_fd_keep(struct av_own_fd *own, int fd)
 {
 	struct stat st;
@@ -58,6 +76,7 @@ bool av_own_fd_keep(struct av_own_fd *own, int fd)
 	if (moved >= 0)
 		close(fd);
 	*own = (struct av_own_fd){moved >= 0 ? moved : fd, st.st_dev, st.st_ino};
+	widen((unsigned int)own->fd);
 	return true;
 }
 
@@ -80,6 +99,76 @@ void av_own_fd_close(struct av_own_fd *own)
 		close(fd);
 	*own = AV_OWN_FD_NONE;
 	errno = saved;
+}
+
+/* --- on the path of packets ---------------------------------------------------------- */
+
+#define TURNS_MOST 1000u /* yields */
+
+/* Of the process @guarded, not of a child of vfork(), which has descriptors of its own. */
+static _Atomic pid_t guarded;
+static _Atomic unsigned int users, replacers;
+static _Atomic uint64_t replaced; /* times */
+
+void av_own_fd_guard(void)
+{
+	if (atomic_load(&guarded) == getpid())
+		return;
+	atomic_store(&users, 0);
+	atomic_store(&replacers, 0);
+	atomic_store(&guarded, getpid());
+}
+
+/* Each side announces itself, then looks for the other. */
+static void enter(void)
+{
+	for (unsigned int turn = 0;; turn++) {
+		atomic_fetch_add(&users, 1);
+		if (av_likely(atomic_load(&replacers) == 0) || turn == TURNS_MOST)
+			return;
+		atomic_fetch_sub(&users, 1);
+		sched_yield();
+	}
+}
+
+int av_own_fd_use(const struct av_own_fd *own, _Atomic uint64_t *looked)
+{
+	uint64_t now;
+	int fd;
+
+	enter();
+	now = av_now_coarse_ns() + atomic_load(&replaced); /* neither goes back */
+	if (av_likely(atomic_load_explicit(looked, memory_order_relaxed) == now))
+		return own->fd;
+	fd = av_own_fd(own);
+	if (fd >= 0)
+		atomic_store_explicit(looked, now, memory_order_relaxed);
+	else
+		av_own_fd_done();
+	return fd;
+}
+
+void av_own_fd_done(void)
+{
+	atomic_fetch_sub_explicit(&users, 1, memory_order_release);
+}
+
+bool av_own_fd_replace_begin(unsigned int first, unsigned int last)
+{
+	if (av_likely(first > atomic_load_explicit(&highest, memory_order_relaxed) ||
+		      last < atomic_load_explicit(&lowest, memory_order_relaxed)) ||
+	    atomic_load(&guarded) != getpid())
+		return false;
+	atomic_fetch_add(&replacers, 1);
+	for (unsigned int turn = 0; atomic_load(&users) > 0 && turn < TURNS_MOST; turn++)
+		sched_yield();
+	return true;
+}
+
+void av_own_fd_replace_end(void)
+{
+	atomic_fetch_add(&replaced, 1);
+	atomic_fetch_sub(&replacers, 1);
 }
 
 #ifndef MFD_NOEXEC_SEAL

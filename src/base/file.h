@@ -15,7 +15,8 @@
 /*
  * A descriptor of ours. The program may close it, or replace it by dup2(2). So it has a high
  * number, which programs rarely use, and each use first checks that the number still is our file:
- * we never touch a file of the program. What the program does between check and use goes unnoticed.
+ * we never touch a file of the program. What the program does between check and use goes unnoticed;
+ * but see av_own_fd_use().
  */
 
 struct av_own_fd {
@@ -37,6 +38,26 @@ int av_own_fd(const struct av_own_fd *own);
 
 /* Close it if it is still ours. Keeps errno. */
 void av_own_fd_close(struct av_own_fd *own);
+
+/*
+ * The descriptor for one system call that does not block, on the path of packets. Asks the kernel
+ * whether the number is ours once a tick of the clock (av_now_coarse_ns()), and after each
+ * av_own_fd_replace_begin(). That waits until av_own_fd_done(), so that the number stays ours.
+ * @looked: when it was found ours last; 0: never. Return: as av_own_fd(); -1: nothing is to be done
+ */
+int av_own_fd_use(const struct av_own_fd *own, _Atomic uint64_t *looked);
+void av_own_fd_done(void);
+
+/* Before the first use in this process, which may be a forked child. No thread uses one yet. */
+void av_own_fd_guard(void);
+
+/*
+ * The program is about to close the numbers @first to @last, or to replace them. Waits for their
+ * users, but not for ever: the caller may have interrupted one. Async-signal-safe.
+ * Return: true: av_own_fd_replace_end() is to be called when that is done; false: none is ours
+ */
+AV_MUST_USE bool av_own_fd_replace_begin(unsigned int first, unsigned int last);
+void av_own_fd_replace_end(void);
 
 /* memfd_create(2), sealable, never executable where the kernel can. @flags: 0 or MFD_CLOEXEC */
 AV_MUST_USE int av_memfd(const char *name, unsigned int flags);

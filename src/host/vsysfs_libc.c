@@ -580,7 +580,49 @@ AV_LIBC(ssize_t, write, (int fd, const void *bytes, size_t count))
 	return av_next_write()(fd, bytes, count);
 }
 
-/* --- duplicating ----------------------------------------------------------------------- */
+/* --- closing and duplicating ------------------------------------------------------------- */
+
+static void replaced(const bool *ours)
+{
+	if (*ours)
+		av_own_fd_replace_end();
+}
+
+/* From here to the end of the block, nobody uses those numbers as ours. */
+#define REPLACES(first, last)                                \
+	const bool ours __attribute__((cleanup(replaced))) = \
+		av_own_fd_replace_begin((unsigned int)(first), (unsigned int)(last))
+
+AV_LIBC_NEXT(int, close, (int));
+
+/* Who is cancelled in it would never end the block: only this close() is no cancellation point. */
+static int close_own(int fd)
+{
+	AV_UNCANCELLED;
+
+	return av_next_close()(fd);
+}
+
+AV_LIBC(int, close, (int fd))
+{
+	REPLACES(fd, fd);
+
+	return av_unlikely(ours) ? close_own(fd) : av_next_close()(fd);
+}
+
+AV_LIBC(int, close_range, (unsigned int first, unsigned int last, int flags))
+{
+	REPLACES(first, last);
+
+	return av_next_close_range()(first, last, flags);
+}
+
+AV_LIBC(void, closefrom, (int first))
+{
+	REPLACES(first < 0 ? 0 : first, UINT_MAX);
+
+	av_next_closefrom()(first);
+}
 
 /* @copy: what duplicating @fd returned */
 static int duplicated(int fd, int copy)
@@ -597,11 +639,15 @@ AV_LIBC(int, dup, (int fd))
 
 AV_LIBC(int, dup2, (int fd, int to))
 {
+	REPLACES(to, to);
+
 	return duplicated(fd, av_next_dup2()(fd, to));
 }
 
 AV_LIBC(int, dup3, (int fd, int to, int flags))
 {
+	REPLACES(to, to);
+
 	return duplicated(fd, av_next_dup3()(fd, to, flags));
 }
 

@@ -207,14 +207,18 @@ static int send_burst_bytes(struct av_net_burst *b, const uint8_t *from, size_t 
 			   .msg_control = b->control};
 	uint16_t cut = (uint16_t)segment;
 	uint64_t time_ns = av_unlikely(av_capture_is_on()) ? av_now_real_ns() : 0;
-	int fd = av_own_fd(&b->from->socket);
-	ssize_t n;
+	ssize_t n = -1;
+	int fd;
 
 	if (cut)
 		add_control(b, SOL_UDP, UDP_SEGMENT, &cut, sizeof(cut));
 	m.msg_controllen = b->control_bytes;
 	b->control_bytes = control_bytes;
-	n = fd < 0 ? -1 : av_raw_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	fd = av_own_fd_use(&b->from->socket, &b->from->looked);
+	if (fd >= 0) {
+		n = av_raw_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		av_own_fd_done();
+	}
 	if (n < 0)
 		return -errno;
 	if (av_unlikely(time_ns))
@@ -284,7 +288,7 @@ static void flush_burst(struct av_net_burst *b)
 bool av_net_has_room(const struct av_net_path *path)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
-	struct pollfd p = {.fd = from ? av_own_fd(&from->socket) : -1, .events = POLLOUT};
+	struct pollfd p = {.fd = from ? from->socket.fd : -1, .events = POLLOUT};
 	int saved = errno;
 	bool room = p.fd < 0 || av_raw_poll(&p, 1, 0) != 0;
 

@@ -133,7 +133,10 @@ static void take_note(struct av_gro_split *cut, const struct cmsghdr *c)
 	}
 }
 
-/* Datagram @i, which came by @e. Return: false: it is nothing that a process passes on */
+/*
+ * Datagram @i, which came by @e. Return: false: it is nothing that a process passes on, or came by
+ * a socket that is not ours: each of ours tells the hop limit
+ */
 static bool parse_datagram(struct av_gro_split *cut, const struct av_endpoint *e, unsigned int i)
 {
 	struct msghdr *m = &buffers->head[i].msg_hdr;
@@ -145,7 +148,7 @@ static bool parse_datagram(struct av_gro_split *cut, const struct av_endpoint *e
 	cut->path.source_port = av_net_gid(&buffers->from[i], cut->path.src);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
 		take_note(cut, c);
-	return true;
+	return cut->path.hop_limit > 0;
 }
 
 /* --- who gets it ------------------------------------------------------------------ */
@@ -308,14 +311,16 @@ void av_inbound_seen(const struct av_net_seen *seen)
 static unsigned int take_from(struct av_endpoint *e)
 {
 	struct arrival a = {.by = e};
-	int fd = av_own_fd(&e->socket), n;
+	int fd, n;
 
+	av_group_look(e);
+	fd = av_own_fd_use(&e->socket, &e->looked);
 	if (fd < 0) {
 		av_group_lost(e);
 		return 0;
 	}
-	av_group_look(e);
 	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
+	av_own_fd_done();
 	for (int i = 0; i < n; i++) {
 		bool is_sound = parse_datagram(&a.all, e, (unsigned int)i);
 

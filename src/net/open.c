@@ -308,6 +308,7 @@ static int begin_all(void)
 {
 	int ret = -av_fork_register(AV_FORK_NET, &fork_handlers);
 
+	av_own_fd_guard();
 	if (ret == 0)
 		ret = av_inbound_begin();
 	if (ret == 0)

@@ -32,7 +32,8 @@ struct av_endpoint {
 	uint32_t ifindex;
 	unsigned int users; /* guarded by the mutex of net/open.c */
 	struct av_own_fd socket;
-	_Atomic bool single; /* UDP_SEGMENT does not work: send packets one by one */
+	_Atomic uint64_t looked; /* of av_own_fd_use() */
+	_Atomic bool single;	 /* UDP_SEGMENT does not work: send packets one by one */
 
 	/* AV_ENDPOINT_ADDRESS only. The receiving thread owns all but the first. */
 	_Atomic int group; /* the table of processes that share the address; -1: none */
