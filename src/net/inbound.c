@@ -26,6 +26,7 @@
 
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
+#define TURNS	       32    /* of a poller, in one of which it looks at all sockets */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define V6_FLOWINFO    11
@@ -40,6 +41,8 @@ struct buffers {
 	struct av_endpoint *endpoint[AV_ENDPOINTS];
 	struct pollfd poll[AV_ENDPOINTS]; /* of each endpoint */
 	unsigned int endpoints, version;
+	unsigned int recent;		/* the endpoint by which packets came last */
+	unsigned int turns;		/* of pollers */
 	const struct av_own_fd *passed; /* by which packets are passed on; NULL: it cannot be */
 	uint8_t data[DATAGRAMS][DATAGRAM_BYTES];
 };
@@ -341,12 +344,15 @@ static void look_at_endpoints(void)
 	if (!av_endpoint_refresh(buffers->endpoint, &buffers->endpoints, &buffers->version))
 		return;
 	buffers->passed = NULL;
+	buffers->recent = 0;
 	for (unsigned int i = 0; i < buffers->endpoints; i++) {
 		const struct av_endpoint *e = buffers->endpoint[i];
 
 		buffers->poll[i] = (struct pollfd){.fd = e->socket.fd, .events = POLLIN};
 		if (e->kind == AV_ENDPOINT_PASSED)
 			buffers->passed = &e->socket;
+		else
+			buffers->recent = i;
 	}
 }
 
@@ -360,24 +366,34 @@ static bool any_ready(void)
 	return n != 0;
 }
 
-/* Return: datagrams that came */
-static unsigned int take_all(bool *drained)
+/* Return: datagrams that came by endpoint @i */
+static unsigned int take_by(unsigned int i, bool *drained)
 {
-	unsigned int sum = 0, n;
+	unsigned int n = take_from(buffers->endpoint[i]);
+
+	*drained &= n < DATAGRAMS;
+	if (n > 0)
+		buffers->recent = i;
+	return n;
+}
+
+/*
+ * Return: datagrams that came. @polls: the caller will be back in a moment, and mostly looks where
+ * packets came last: receiving says as soon as poll(2) that there is nothing
+ */
+static unsigned int take_all(bool polls, bool *drained)
+{
+	unsigned int sum = 0;
 
 	*drained = true;
 	look_at_endpoints();
 	if (buffers->passed && av_backlog_waits())
 		av_backlog_again(buffers->passed);
-	if (!any_ready())
-		return 0;
-	for (unsigned int i = 0; i < buffers->endpoints; i++) {
-		if (!buffers->poll[i].revents)
-			continue;
-		n = take_from(buffers->endpoint[i]);
-		sum += n;
-		*drained &= n < DATAGRAMS;
-	}
+	if (polls && buffers->recent < buffers->endpoints && ++buffers->turns % TURNS != 0)
+		sum = take_by(buffers->recent, drained);
+	else if (any_ready())
+		for (unsigned int i = 0; i < buffers->endpoints; i++)
+			sum += buffers->poll[i].revents ? take_by(i, drained) : 0;
 	if (sum > 0)
 		receiver->settled();
 	return sum;
@@ -385,10 +401,11 @@ static unsigned int take_all(bool *drained)
 
 /*
  * Receive the packets that have arrived, without a wait for more. @wait: for another thread that
- * receives. @taken: out, number of datagrams, joined ones counted as one. @drained: out, all
- * sockets were empty afterwards, as far as is known. Return: false: another thread receives
+ * receives. @polls: as take_all(). @taken: out, number of datagrams, joined ones counted as one.
+ * @drained: out, all sockets were empty afterwards, as far as is known. Return: false: another
+ * thread receives
  */
-static bool take_inbound(bool wait, unsigned int *taken, bool *drained)
+static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drained)
 {
 	AV_UNCANCELLED;
 
@@ -397,7 +414,7 @@ static bool take_inbound(bool wait, unsigned int *taken, bool *drained)
 	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
 		return false;
 	if (buffers)
-		*taken = take_all(drained);
+		*taken = take_all(polls, drained);
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -408,7 +425,7 @@ bool av_net_poll(void)
 	int saved = errno;
 	bool drained;
 
-	if (!take_inbound(false, &taken, &drained))
+	if (!take_inbound(false, true, &taken, &drained))
 		return false;
 	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
 	if (taken)
@@ -424,7 +441,7 @@ bool av_net_catch_up(void)
 	unsigned int taken;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = take_inbound(false, &taken, &drained);
+		mine = take_inbound(false, false, &taken, &drained);
 	errno = saved;
 	return mine;
 }
@@ -505,7 +522,7 @@ static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 
 	*any = false;
 	do {
-		mine = take_inbound(wait, &taken, &drained);
+		mine = take_inbound(wait, false, &taken, &drained);
 		*any |= taken > 0;
 	} while (!drained && !is_listener_replaced(l));
 	return mine;
