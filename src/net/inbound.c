@@ -473,7 +473,7 @@ void av_inbound_resume(void)
 
 #define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
 #define SILENT_NS 200000u /* who has not looked for so long spins on something else */
-#define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
+#define DISTRUST  8u	  /* wake-ups in a row for what others had taken, until they are trusted */
 #define FULL_MS	  1	  /* until a process that has no room for a message may have some */
 #define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
 
@@ -535,8 +535,8 @@ static bool nobody_looks(void)
 
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
- * it is trusted waits. That is noticed once; for DISTRUST times this thread then waits for who is
- * taking packets, and looks itself.
+ * it is trusted waits. That is noticed once; this thread then waits for who is taking packets, and
+ * looks itself, until others are faster again: who had only lost its core, say.
  */
 static void *listen_main(void *arg)
 {
@@ -551,7 +551,7 @@ static void *listen_main(void *arg)
 		silent = others_take && nobody_looks();
 		mine = drain_inbound(l, distrust > 0, &any);
 		if (distrust > 0)
-			distrust--;
+			distrust = any ? DISTRUST : distrust - 1;
 		else if (silent && mine && any)
 			distrust = DISTRUST;
 		now = atomic_load(&polled);
