@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-compare.py BUILD-FOLDER [--rounds N] [--seconds N] [--only rxe|ucx] [--pictures FOLDER]
+compare.py BUILD-FOLDER [--rounds N] [--seconds N] [--only rxe|over] [--pictures FOLDER]
            [--guard FILE] [--record FILE]
 
 anyverbs under unmodified perftest programs beside other ways between two processes of this machine.
 In each round every figure of anyverbs is measured together with those that it is compared with, at
-one distance of the two cores. Then UCX over anyverbs. What is not installed is left out and named.
+one distance of the two cores. Then UCX, Open MPI and libfabric over anyverbs. What is not installed
+is left out and named.
 
 --seconds N: begin no round that would probably not end in time, but one of each kind at least.
 --only rxe: only what is compared with the kernel's Soft-RoCE, for a slow machine that has that.
---only ucx: only UCX over anyverbs.
+--only over: only UCX, Open MPI and libfabric over anyverbs.
 --record FILE writes the ratios of this run.
 --guard FILE says which ratios are much worse than those in the file.
 
@@ -147,14 +148,17 @@ def repeat(args, what, measure):
     return found
 
 
-# --- UCX over anyverbs ---
+# --- UCX, Open MPI and libfabric over anyverbs ---
 
-def over_round(build, ruler, found, complaints):
-    """Add (the value over anyverbs, that of UCX's own memory, distance) to each list of @found."""
+def over_round(build, ruler, found, missing, complaints):
+    """Add (the value over anyverbs, that of its own memory, distance) to each list of @found;
+    programs that are not installed to @missing."""
     for operation, size, *_ in figures.OVER_SIZES:
         key = operation, size
-        ways = [lambda k=key: programs.ucx_over(build, *k)[k],
-                lambda k=key: programs.ucx_shm(*k)[k]]
+        if programs.missing_over(operation):
+            missing.add(programs.missing_over(operation))
+            continue
+        ways = [lambda k=key: programs.over(build, *k)[k], lambda k=key: programs.own(*k)[k]]
         try:
             values, distance = steady.together(ruler, ways)
             found.setdefault(key, []).append((*values, distance))
@@ -163,12 +167,11 @@ def over_round(build, ruler, found, complaints):
 
 
 def over(args, complaints):
-    if not programs.present("ucx_perftest"):
-        print("\nnothing of %s: %s" % (figures.OVER, NO_UCX))
-        return
-    found, ruler = {}, steady.ruler(args.build)
-    repeat(args, figures.OVER, lambda: over_round(args.build, ruler, found, complaints))
+    found, missing, ruler = {}, set(), steady.ruler(args.build)
+    repeat(args, figures.OVER, lambda: over_round(args.build, ruler, found, missing, complaints))
     report.print_over(found)
+    for words in missing:
+        print("left out of %s, since not installed: %s" % (figures.OVER, words))
 
 
 # --- what was recorded ---
@@ -222,7 +225,7 @@ def arguments():
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--only", choices=["rxe", "ucx"])
+    parser.add_argument("--only", choices=["rxe", "over"])
     parser.add_argument("--pictures")
     parser.add_argument("--guard")
     parser.add_argument("--record")
@@ -272,7 +275,7 @@ def draw(args, rounds, complaints):
 def main():
     args = arguments()
     complaints, expected = {}, []
-    if args.only != "ucx":
+    if args.only != "over":
         expected = compare(args, complaints)
     if args.only != "rxe":
         over(args, complaints)

@@ -10,7 +10,7 @@ from collections import namedtuple
 from statistics import median
 
 ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE, OVER = (
-    "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe", "UCX over anyverbs")
+    "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe", "others over anyverbs")
 UDP, UCX_TCP, FABRIC_TCP = "UDP", "UCX tcp", "libfabric tcp"  # between two hosts
 OURS = (ANYVERBS, LIMIT, OVER, UDP)  # whose failure is ours
 
@@ -20,9 +20,11 @@ PACKET = 4096 + 28  # with the headers of most
 SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_acked_lat": 8, "udp_bw": PACKET, "udp_icrc_bw": PACKET}
 RATE_DEPTH = 128
 CONNECT, NO_SIZE = "connect_lat", 0  # of librdmacm
-# UCX over anyverbs, and the bound of its ratio to UCX's own shared memory
+# UCX, Open MPI and libfabric over anyverbs, and the bound of the ratio to their own shared memory
 OVER_SIZES = [("write_lat", 8, 1.3), ("send_lat", 8, None), ("send_bw", 65536, 2.5),
-              ("send_bw", 1 << 20, 3.0)]
+              ("send_bw", 1 << 20, 3.0),
+              ("mpi_lat", 8, None), ("mpi_lat", 65536, None), ("mpi_bw", 65536, None),
+              ("mpi_bw", 1 << 20, None), ("fabric_lat", 8, None), ("fabric_lat", 65536, None)]
 
 
 class Figure(namedtuple("Figure", "operation size peers most least")):

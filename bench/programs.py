@@ -7,6 +7,7 @@ messages/s.
 
 Nothing is judged here; figures.py knows what is compared with what.
 """
+import atexit
 import functools
 import os
 import platform
@@ -268,12 +269,6 @@ def ucx_cma(operation, size):
     return ucx("all", operation, size, test=test + " -x cma -d memory -D zcopy")
 
 
-def ucx_over(build, operation, size):
-    """Over a device of the library's own."""
-    return ucx("rc_verbs,ud_verbs", operation, size, [tool(build), "run", "--"],
-               {"UCX_NET_DEVICES": "any0:1"})
-
-
 # --- libfabric ---
 
 UNITS = {"k": 1 << 10, "m": 1 << 20}
@@ -287,18 +282,79 @@ def fabric_number(word):
     return float(word[:-1]) if word.endswith("s") else float(word)
 
 
-def fabric(size, provider=("shm", "rdm"), where=HERE_TOO):
+def fabric(size, provider=("shm", "rdm"), where=HERE_TOO, settings=None):
     """fi_pingpong of messages, by a provider and a kind of endpoint; its usec/xfer is half a round
     trip."""
     port = free_port()
     words = ["fi_pingpong", "-p", provider[0], "-e", provider[1], "-S", str(size), "-I",
              str(rounds_of(size, LATENCY_BYTES, 50, 5000))]
-    output = pair([*words, "-B", str(port)], [*words, "-P", str(port)], port, where=where)
+    output = pair([*words, "-B", str(port)], [*words, "-P", str(port)], port, settings, where)
     for line in output.splitlines():
         fields = line.split()
         if len(fields) == 8 and fields[0][0].isdigit() and fabric_size(fields[0]) == size:
             return {("send_lat", size): fabric_number(fields[6])}
     raise Failed("fi_pingpong: " + output[-500:])
+
+
+# --- Open MPI ---
+
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+MPI_WINDOW = 64  # messages, in mpi_pair.c
+
+
+@functools.cache
+def mpi_pair():
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    program = os.path.join(folder, "mpi_pair")
+    run_alone(["mpicc", "-O2", "-o", program, os.path.join(HERE, "mpi_pair.c")])
+    return program
+
+
+def mpi(transports, operation, size, settings=None):
+    """Two ranks with UCX's transports."""
+    what = operation.split("_")[1]
+    count = (rounds_of(size, LATENCY_BYTES, 50, 5000) if what == "lat" else
+             rounds_of(size * MPI_WINDOW, BANDWIDTH_BYTES, 5, 300))
+    words = ["mpirun", "-n", "2", "--use-hwthread-cpus", "--bind-to", "hwthread", "--oversubscribe",
+             "--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices",
+             "any", "-x", "UCX_TLS=" + transports]
+    for name, value in (settings or {}).items():
+        words += ["-x", "%s=%s" % (name, value)]
+    output = run_alone([*words, mpi_pair(), what, str(size), str(count)],
+                       {**os.environ, **AS_ROOT})
+    value = float(output.split()[-1])
+    return {(operation, size): value if what == "lat" else value / 1000}
+
+
+# --- others over a device of the library's own, and over their own shared memory ---
+
+OVER = {"UCX_NET_DEVICES": "any0:1"}
+OVER_PROGRAMS = {"mpi": ["mpicc", "mpirun"], "fabric": ["fi_pingpong"]}
+
+
+def missing_over(operation):
+    """What of these is not installed; "": all is"""
+    wanted = OVER_PROGRAMS.get(operation.split("_")[0], ["ucx_perftest"])
+    return " ".join(program for program in wanted if not present(program))
+
+
+def over(build, operation, size):
+    settings = {"LD_PRELOAD": preloaded(build), **OVER}
+    if operation.startswith("mpi_"):
+        return mpi("rc_verbs,ud_verbs,self", operation, size, settings)
+    if operation.startswith("fabric_"):
+        value = fabric(size, ("verbs;ofi_rxm", "rdm"), settings=settings)
+        return {(operation, size): value[("send_lat", size)]}
+    return ucx("rc_verbs,ud_verbs", operation, size, [tool(build), "run", "--"], OVER)
+
+
+def own(operation, size):
+    if operation.startswith("mpi_"):
+        return mpi("posix,cma,self", operation, size)
+    if operation.startswith("fabric_"):
+        return {(operation, size): fabric(size)[("send_lat", size)]}
+    return ucx_shm(operation, size)
 
 
 # --- the kinds of SEND ---

@@ -69,7 +69,7 @@ def over_verdict(operation, bound, ratio):
 
 def print_over(found):
     """@found: as compare.over_round() fills it."""
-    print("\n%s beside UCX's own shared memory; behind each run's two values the distance of the "
+    print("\n%s beside their own shared memory; behind each run's two values the distance of the "
           "two cores in it, in ns" % figures.OVER)
     print("%-10s %7s %10s %10s %6s %-11s %s" %
           ("FIGURE", "SIZE", "OVER", "OWN", "RATIO", "EXPECTED", "EACH"))
