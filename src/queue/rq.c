@@ -222,10 +222,11 @@ static void order_publish(struct av_rq_wqe *wqe, uint32_t number)
 
 /*
  * The slot of the request that is next as @head says; NULL: none, or the order is unsound. It may
- * be being filled anew by now: only its @taker can be looked at.
+ * be being filled anew by now: only its @taker can be looked at. If @head is not @rq's any more,
+ * the order may have moved, and what was read here is anything.
  */
-static struct av_rq_wqe *next_of(struct av_seg *seg, struct av_rq_shared *rq, uint64_t head,
-				 uint64_t *found)
+AV_RACY static struct av_rq_wqe *next_of(struct av_seg *seg, struct av_rq_shared *rq, uint64_t head,
+					 uint64_t *found)
 {
 	const uint64_t *e;
 
@@ -254,6 +255,8 @@ static const struct av_rq_wqe *order_take(struct av_seg *seg, struct av_rq_share
 			continue;
 		}
 		wqe = next_of(seg, rq, head, &found);
+		if (av_unlikely(atomic_load(&rq->head) != head))
+			continue;
 		if (!wqe) {
 			limit_look(seg, rq);
 			break;
