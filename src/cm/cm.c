@@ -451,11 +451,12 @@ static int join_others(void)
 static int start_cm_thread(void)
 {
 	struct av_thread *thread;
-	int ret = join_others();
+	int ret;
 
+	av_cm_alarm_begin(); /* first: others' threads may wake it */
+	ret = join_others();
 	if (ret)
 		return ret;
-	av_cm_alarm_begin();
 	ret = -av_thread_start(&thread, "anyverbs-cm", thread_main, NULL);
 	running = ret == 0;
 	if (ret == 0)
