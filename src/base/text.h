@@ -45,13 +45,28 @@ static inline bool av_word_number(struct av_word w, int base, uint64_t *value)
 	return fits;
 }
 
+/* Is it one of the words between the commas of @list? */
+static inline bool av_list_has(const char *list, const char *name)
+{
+	for (;; list++) {
+		struct av_word w = {list, strcspn(list, ",")};
+
+		if (av_word_is(w, name))
+			return true;
+		list += w.len;
+		if (!*list)
+			return false;
+	}
+}
+
 /* An environment variable that turns something on, read once per process. */
 struct av_setting {
 	const char *variable, *value; /* NULL: any value */
 	_Atomic int answer;	      /* 1: yes; -1: no; 0: not asked yet */
 };
 
-/* Does it have that value? Never in a set-user-ID program. Context: any thread. */
+/* Is that one of its values, between commas? Never in a set-user-ID program. Context: any thread.
+ */
 static inline bool av_setting_is(struct av_setting *s)
 {
 	int answer = atomic_load_explicit(&s->answer, memory_order_relaxed);
@@ -60,7 +75,7 @@ static inline bool av_setting_is(struct av_setting *s)
 	if (av_likely(answer))
 		return answer > 0;
 	text = secure_getenv(s->variable);
-	answer = text && (!s->value || strcmp(text, s->value) == 0) ? 1 : -1;
+	answer = text && (!s->value || av_list_has(text, s->value)) ? 1 : -1;
 	atomic_store_explicit(&s->answer, answer, memory_order_relaxed);
 	return answer > 0;
 }
