@@ -52,7 +52,9 @@ static const struct av_net_manager *_Atomic manager;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
 static struct buffers *buffers;
 static _Atomic unsigned int polled;
-static _Atomic uint64_t looked_ns; /* when av_net_poll() looked last */
+static _Atomic uint64_t looked_ns;	     /* when av_net_poll() looked last */
+static _Atomic uint64_t due_ns = UINT64_MAX; /* of what the receiver has let wait */
+static _Atomic bool sleeps;		     /* the listening thread does, until packets come */
 
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
 
@@ -394,9 +396,20 @@ static unsigned int take_all(bool polls, bool *drained)
 	else if (any_ready())
 		for (unsigned int i = 0; i < buffers->endpoints; i++)
 			sum += buffers->poll[i].revents ? take_by(i, drained) : 0;
-	if (sum > 0)
-		receiver->settled();
 	return sum;
+}
+
+/* Let the receiver settle what has come or is due. While the listener sleeps, nothing waits. */
+static void settle(bool any)
+{
+	uint64_t due = atomic_load(&due_ns);
+
+	if (!any && (due == UINT64_MAX || due > av_now_ns()))
+		return;
+	due = receiver->settled(true);
+	atomic_store(&due_ns, due);
+	if (due != UINT64_MAX && atomic_load(&sleeps))
+		atomic_store(&due_ns, receiver->settled(false));
 }
 
 /*
@@ -413,8 +426,10 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 	*drained = true;
 	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
 		return false;
-	if (buffers)
+	if (buffers) {
 		*taken = take_all(polls, drained);
+		settle(*taken > 0);
+	}
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -442,6 +457,7 @@ bool av_net_catch_up(void)
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
 		mine = take_inbound(false, false, &taken, &drained);
+	mine = mine && av_net_in_turn(NULL, NULL, false);
 	errno = saved;
 	return mine;
 }
@@ -452,9 +468,10 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 
 	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
 		return false;
-	f(arg);
+	if (f)
+		f(arg);
 	if (receiver)
-		receiver->settled();
+		atomic_store(&due_ns, receiver->settled(false));
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -503,10 +520,14 @@ static void poll_listener(struct listening *l, bool others_take)
 		timeout = BLIND_MS;
 	if (av_backlog_waits())
 		timeout = FULL_MS;
+	atomic_store(&sleeps, timeout < 0);
+	if (timeout < 0 && atomic_load(&due_ns) != UINT64_MAX)
+		timeout = TRUST_MS;
 	if (av_raw_poll(l->poll, n, timeout) < 0)
 		(void)av_raw_poll(NULL, 0, BLIND_MS);
 	else if (l->poll[0].revents)
 		av_waker_drain(&l->woken);
+	atomic_store(&sleeps, false);
 }
 
 static bool is_listener_replaced(const struct listening *l)
@@ -617,6 +638,8 @@ void av_inbound_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	if (receiver && receiver->forked)
 		receiver->forked();
+	due_ns = UINT64_MAX;
+	sleeps = false;
 	av_waker_forked(&listener.waker);
 	atomic_fetch_add(&listener.run, 1);
 }

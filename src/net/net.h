@@ -62,8 +62,11 @@ struct av_net_seen {
 struct av_net_receiver {
 	/* A packet for an own queue pair or a group. Takes queue pair locks, waits for pages. */
 	void (*packet)(const struct av_net_packet *p);
-	/* All packets that arrived together were handled: acknowledge them. */
-	void (*settled)(void);
+	/*
+	 * All packets that arrived together were handled: acknowledge them, or let that wait, with
+	 * @may_wait. Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
+	 */
+	uint64_t (*settled)(bool may_wait);
 	/*
 	 * Packets of this process, before packet() gets them, or after they were sent; called only
 	 * while a capture may run. Context: any thread; queue pair locks may be held; keeps errno
@@ -166,13 +169,15 @@ bool av_net_poll(void);
 
 /*
  * Receive all packets that have arrived, before an answer counts as late: after a stop of the
- * process, answers wait in its sockets. Bounded. As av_net_poll(). Return: false: another receives
+ * process, answers wait in its sockets. Then nothing that is settled waits. Bounded. As
+ * av_net_poll(). Return: false: another receives
  */
 AV_MUST_USE bool av_net_catch_up(void);
 
 /*
- * Run @f while no thread receives, then let the receiver settle. @wait: for a thread that receives.
- * Context: no lock held; not within the receiver. Return: false: one receives, and @f has not run
+ * Run @f (NULL: nothing) while no thread receives, then let the receiver settle, and nothing wait.
+ * @wait: for a thread that receives. Context: no lock held; not within the receiver. Return: false:
+ * one receives, and @f has not run
  */
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 

@@ -21,6 +21,7 @@
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
 static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
+static struct av_setting plain = {.variable = "ANYVERBS_TRANSPORT", .value = "plain"};
 
 bool av_wire_is_forced(void)
 {
@@ -300,6 +301,7 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 		w->next = w->begun_end = end->qp->sq_next;
 		w->begun = 0;
 		w->acked = w->sent = end->qp->next_psn;
+		w->reads_carried = w->service == AV_SERVICE_RC && !av_setting_is(&plain);
 		w->credits_acked = w->credits_used = w->credit_limit =
 			0; /* the peer has not told anything yet */
 		av_wire_progress(end, w, false);

@@ -308,19 +308,22 @@ static void credits(const struct answer *a)
 		atomic_store(&a->end->qp->deadline_ns, 0);
 }
 
-void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet)
+bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
+		      const struct av_packet *answer)
 {
-	struct answer a = {.end = end, .p = &packet->packet};
+	struct answer a = {.end = end, .p = answer};
 	struct av_qp_ref none = {0};
-	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
+	const struct av_opcode *info = av_opcode_info(answer->opcode);
+	bool carried = answer != &packet->packet, taken, due;
 	uint32_t state;
-	bool due;
 
 	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
 	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
-	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
+	taken = a.w && av_wire_is_peer(end, packet) &&
+		(!carried || (a.w->reads_carried && !is_refusal(&a)));
+	if (taken && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
 		due = is_due(&a);
 		if (due)
 			handle_answer(&a, info);
@@ -330,4 +333,5 @@ void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 			av_wire_settle(end, a.w);
 	}
 	av_sq_progress_entered(end, &none, true);
+	return taken;
 }

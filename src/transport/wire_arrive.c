@@ -14,7 +14,7 @@
 #define SERVICE_BITS   0xe0
 #define PKEY_PARTITION 0x7fff /* its highest bit says full member, which this side is */
 
-/* Queue pairs that owe an acknowledgement at the end of the batch. Of the receiving thread. */
+/* Queue pairs that owe an acknowledgement after the batch or later. Of the receiving thread. */
 static struct av_qp_ref owed[OWED_MAX];
 static unsigned int owed_count;
 
@@ -35,13 +35,22 @@ bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *pa
 	       memcmp(packet->path.dst, w->route.path.src, sizeof(w->route.path.src)) == 0;
 }
 
-static void settled(void)
+static uint64_t settled(bool may_wait)
 {
+	uint64_t next = UINT64_MAX;
+	unsigned int kept = 0;
+
 	for (unsigned int i = 0; i < owed_count; i++) {
-		av_wire_acknowledge(&owed[i]);
-		av_seg_put(owed[i].seg);
+		uint64_t due = av_wire_acknowledge(&owed[i], may_wait);
+
+		if (due == UINT64_MAX)
+			av_seg_put(owed[i].seg);
+		else
+			owed[kept++] = owed[i];
+		next = due < next ? due : next;
 	}
-	owed_count = 0;
+	owed_count = kept;
+	return next;
 }
 
 /* Its queue pairs, and the uses of their segments, are the parent's. */
@@ -50,17 +59,23 @@ static void reset_owed_in_child(void)
 	owed_count = 0;
 }
 
-void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w)
+void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns)
 {
+	unsigned int i = 0;
 	struct av_seg *seg;
 
-	if (w->service == AV_SERVICE_UC || atomic_load(&w->ack_pending) || owed_count == OWED_MAX)
+	w->due_ns = due_ns;
+	if (w->service == AV_SERVICE_UC || atomic_load(&w->ack_pending))
 		return;
-	seg = av_seg_get(end->seg->ref); /* it may end before the batch does */
-	if (!seg)
-		return;
+	while (i < owed_count && owed[i].qp != end->qp)
+		i++;
+	if (i == owed_count) {
+		seg = i < OWED_MAX ? av_seg_get(end->seg->ref) : NULL;
+		if (!seg) /* it may end before the batch does */
+			return;
+		owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
+	}
 	atomic_store(&w->ack_pending, true);
-	owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
 }
 
 /* --- congestion ------------------------------------------------------------------- */
@@ -133,6 +148,17 @@ static bool is_on_wire(const struct av_qp_shared *qp)
 	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed);
 }
 
+static void request_with_ack(const struct av_qp_ref *end, const struct av_net_packet *packet)
+{
+	struct av_net_packet plain = *packet;
+	uint32_t bytes = plain.packet.payload_bytes -= AV_CARRIED_BYTES;
+	const uint8_t *carried = plain.packet.payload + bytes;
+	const struct av_packet ack = {
+		.opcode = AV_OPCODE_ACK, .syndrome = carried[0], .psn = av_get24(carried + 1)};
+
+	av_wire_requested(end, av_wire_answered(end, packet, &ack) ? &plain : packet);
+}
+
 static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_opcode *info,
 			   bool struck)
 {
@@ -146,12 +172,14 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 	if (end.qp && info->operation == AV_OP_CNP)
 		peer_notified(&end, packet);
 	else if (end.qp && info->response)
-		av_wire_answered(&end, packet);
+		(void)av_wire_answered(&end, packet, &packet->packet);
+	else if (end.qp && packet->packet.carries)
+		request_with_ack(&end, packet);
 	else if (end.qp)
 		av_wire_requested(&end, packet);
 	av_seg_put(end.seg);
 	if (owed_count == OWED_MAX)
-		settled();
+		(void)settled(false);
 }
 
 void av_wire_damaged(uint32_t qpn)

@@ -152,12 +152,13 @@ struct av_wire {
 	 * outstanding; 0: no rest. av_window_rest()
 	 */
 	uint64_t answer_ns, rest_until_ns;
-	bool waits;	   /* for the RNR timer; sends nothing meanwhile */
-	bool repeated;	   /* retransmitted because of a gap, since the last progress or timeout */
-	bool icmp_watched; /* watches ICMP for what prevents answers: av_net_icmp_watch() */
-	bool active;	   /* counted in the window: av_window_active() */
-	int obstacle;	   /* -errno since the last progress: why packets were refused or ignored */
-	int silence;	   /* why there was no answer, -errno; 0: not known */
+	bool waits;	    /* for the RNR timer; sends nothing meanwhile */
+	bool repeated;	    /* retransmitted because of a gap, since the last progress or timeout */
+	bool icmp_watched;  /* watches ICMP for what prevents answers: av_net_icmp_watch() */
+	bool active;	    /* counted in the window: av_window_active() */
+	bool reads_carried; /* acknowledgements; constant from RTS on */
+	int obstacle; /* -errno since the last progress: why packets were refused or ignored */
+	int silence;  /* why there was no answer, -errno; 0: not known */
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
@@ -172,8 +173,14 @@ struct av_wire {
 	struct av_wire_read read;
 	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
 	bool not_ready; /* it was refused for want of a receive request */
-	_Atomic bool ack_pending; /* acknowledgement due after the batch; read without @resp_lock */
-	uint64_t notified_ns;	  /* when the last congestion notification was sent */
+	_Atomic bool ack_pending; /* acknowledgement due; read without @resp_lock */
+	uint64_t due_ns;	  /* it waits for the program's answer until then; 0: it does not */
+	/* Messages answered in a row before the next came; < 0 after one has waited in vain */
+	int8_t pays;
+	_Atomic bool spoke; /* the program, since the last message; read without @req_lock */
+	_Atomic bool
+		carries_acks; /* @reads_carried, and so does the peer; read without @resp_lock */
+	uint64_t notified_ns; /* when the last congestion notification was sent */
 	uint32_t kept_next;
 	struct av_wire_answer *kept; /* as many as the highest max_dest_rd_atomic so far */
 	uint32_t kept_count;
@@ -202,20 +209,25 @@ void av_wire_handle(const struct av_net_packet *packet, bool struck);
 
 /*
  * A request packet, or an answer packet, arrived for an own queue pair; ignored if not of its peer.
+ * @answer: @packet's own, or the acknowledgement that it carries. av_wire_answered() returns false
+ * if it is not of the peer, or carried by one that was not told that it may.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
-void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet);
+bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
+		      const struct av_packet *answer);
 
 /* What net/net.h calls when packets arrive. */
 extern const struct av_net_receiver av_wire_receiver;
 
 /*
- * Send the acknowledgement that is due, if any. av_wire_acknowledge_soon() waits AV_STUCK_NS at
- * most for @resp_lock; if it times out, the acknowledgement remains due at the end of the batch.
- * Context: @resp_lock is not held, @req_lock may be.
+ * Send the acknowledgement that is due, if any. @may_wait: not before its time. Waits AV_STUCK_NS
+ * at most for @resp_lock; if it times out, it remains due. Context: @resp_lock is not held,
+ * @req_lock may be. Return: when it is due, in ns of av_now_ns(); UINT64_MAX: none is
  */
-void av_wire_acknowledge(const struct av_qp_ref *end);
-void av_wire_acknowledge_soon(const struct av_qp_ref *end);
+uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait);
+
+/* @due_ns, or 0: now. Notes what has waited in vain, or too long. Context: @resp_lock is held. */
+uint64_t av_wire_due(struct av_wire *w);
 
 /*
  * A damaged packet for that number was dropped: count it, if this process owns such a queue pair.
@@ -226,8 +238,8 @@ void av_wire_damaged(uint32_t qpn);
 /* Is the packet from its peer, and meant for it? Context: one of its locks is held. */
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* Have an acknowledgement sent at the end of the batch. Context: @resp_lock is held. */
-void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w);
+/* Have it sent at the end of the batch, or until @due_ns. Context: @resp_lock is held. */
+void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns);
 
 /*
  * What answers do to the requester. Context: @req_lock is held.

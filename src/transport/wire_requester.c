@@ -14,6 +14,7 @@
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
+#define LONG_TIMEOUT   10      /* 4 ms: acknowledgements may wait */
 #define SPREAD	       64u     /* moments at which what has been lost together is repeated */
 
 /* Sending, from one call of av_wire_step(). */
@@ -426,6 +427,32 @@ static void send_read(struct sending *s, const struct av_wire_message *m,
 		;
 }
 
+/* Put a packet, with the acknowledgement that is due, if there is one, and room for it. */
+static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
+			     struct av_packet *p)
+{
+	struct av_qp_shared *q = s->end->qp;
+	uint32_t bytes = p->payload_bytes;
+	uint8_t *place;
+
+	if (!atomic_load(&s->w->ack_pending) || !atomic_load(&s->w->carries_acks) ||
+	    !av_operation_carries(m->operation) || bytes + AV_CARRIED_BYTES > m->mtu ||
+	    !av_responder_acquire_soon(s->end))
+		return put_request_packet(s, p);
+	p->carries = true;
+	p->payload_bytes += AV_CARRIED_BYTES;
+	place = put_request_packet(s, p);
+	p->payload_bytes = bytes;
+	if (place) {
+		av_put32(place + bytes, (uint32_t)av_wire_credits(s->end) << 24 |
+						av_psn_after(q->expected_psn, AV_PSN_MASK));
+		(void)av_wire_due(s->w);
+		atomic_store(&s->w->ack_pending, false);
+	}
+	av_lock_release(&q->resp_lock);
+	return place;
+}
+
 /* Send @left packets, their payload from @rest. */
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
 				  uint32_t packets, int32_t left, struct av_spans *rest)
@@ -444,11 +471,13 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 
 		(void)av_wire_packet(m, s->w->begun, &p);
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
-		place = put_request_packet(s, &p);
+		place = put_carrying(s, m, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
 			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
 				av_net_take_back(s->burst);
+				if (p.carries)
+					atomic_store(&s->w->ack_pending, true);
 				return AV_FAULT_LOC_PROT;
 			}
 		}
@@ -487,9 +516,11 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	struct av_spans none = {.count = 0};
 	enum av_fault fault = AV_FAULT_NONE;
 	int32_t left = count_sendable_packets(s, wqe);
+	uint8_t timeout = s->end->qp->attr.timeout;
 
 	if (left <= 0)
 		return false;
+	m.head.understands = w->reads_carried && (timeout == 0 || timeout >= LONG_TIMEOUT);
 	if (kind->operation == AV_OP_READ)
 		send_read(s, &m, wqe, packets);
 	else if (m.bytes)
@@ -595,18 +626,22 @@ static bool has_turn(const struct sending *s, uint32_t head)
 static void send(struct sending *s, bool draining, uint32_t head)
 {
 	const struct av_qp_shared *q = s->end->qp;
+	bool any = s->w->next != atomic_load(&q->sq_tail);
 
-	if (s->w->next != atomic_load(&q->sq_tail)) {
+	if (any) {
 		set_active(s->w, true);
+		atomic_store_explicit(&s->w->spoke, true, memory_order_relaxed);
 		/* Before what the program answers: its peer awaits both, in this order. */
-		if (atomic_load(&s->w->ack_pending))
-			av_wire_acknowledge_soon(s->end);
+		if (atomic_load(&s->w->ack_pending) && !atomic_load(&s->w->carries_acks))
+			(void)av_wire_acknowledge(s->end, false);
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->begun_end : atomic_load(&q->sq_tail)))
 		if (!send_next_request(s))
 			break;
 	flush_send_burst(s);
+	if (any && atomic_load(&s->w->ack_pending)) /* nothing has carried it */
+		(void)av_wire_acknowledge(s->end, false);
 }
 
 bool av_wire_step(const struct av_qp_ref *end, bool singly)

@@ -15,7 +15,10 @@
 #include "transport/transport.h"
 #include "transport/wire_qp.h"
 
-#define READ_STEPS 4u /* of one turn: who waits behind a READ waits for half a megabyte */
+#define PAYS	   2	  /* answers in a row after which an acknowledgement waits for the next, */
+#define PAYS_NOT   -62	  /* and how many more after it has waited in vain, */
+#define ANSWER_NS  50000u /* so long */
+#define READ_STEPS 4u	  /* of one turn: who waits behind a READ waits for half a megabyte */
 
 /* A request packet, at its responder, whose @resp_lock is held. */
 struct arrival {
@@ -116,37 +119,47 @@ static void send_kept(const struct arrival *a)
 	}
 }
 
-/* Acknowledge all before @expected_psn, if owed or @anyway. @resp_lock is held; releases it. */
-static void acknowledge(const struct av_qp_ref *end, bool anyway)
+/* Acknowledge all before @expected_psn, if owed or @anyway. Context: @resp_lock is held. */
+static void send_owed(const struct av_qp_ref *end, bool anyway)
 {
-	struct arrival a = {.end = end};
+	struct arrival a = {.end = end, .w = av_wire_at(end->seg, end->qp->index)};
 
 	AV_ASSERT_HELD(&end->qp->resp_lock);
-	a.w = av_wire_at(end->seg, end->qp->index);
-	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->ack_pending))) {
-		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
-			    AV_SYNDROME_ACK, 0);
-		atomic_store(&a.w->ack_pending, false);
-	}
+	if (!a.w || a.w->service == AV_SERVICE_UC || !(anyway || atomic_load(&a.w->ack_pending)))
+		return;
+	send_answer(&a, AV_OP_ACK, end->qp->expected_psn - 1, AV_SYNDROME_ACK, 0);
+	atomic_store(&a.w->ack_pending, false);
+}
+
+uint64_t av_wire_due(struct av_wire *w)
+{
+	if (!w->due_ns || w->due_ns > av_now_ns())
+		return w->due_ns;
+	w->pays = PAYS_NOT;
+	return w->due_ns = 0;
+}
+
+uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait)
+{
+	struct av_wire *w;
+	uint64_t due;
+
+	if (!av_responder_acquire_soon(end))
+		return 0;
+	w = av_wire_at(end->seg, end->qp->index);
+	due = may_wait && w && atomic_load(&w->ack_pending) ? av_wire_due(w) : 0;
+	if (!due)
+		send_owed(end, false);
 	av_lock_release(&end->qp->resp_lock);
-}
-
-void av_wire_acknowledge(const struct av_qp_ref *end)
-{
-	if (av_responder_acquire(end))
-		acknowledge(end, false);
-}
-
-void av_wire_acknowledge_soon(const struct av_qp_ref *end)
-{
-	if (av_responder_acquire_soon(end))
-		acknowledge(end, false);
+	return due ? due : UINT64_MAX;
 }
 
 void av_wire_tell_credits(const struct av_qp_ref *end)
 {
-	if (av_responder_acquire(end))
-		acknowledge(end, true);
+	if (!av_responder_acquire(end))
+		return;
+	send_owed(end, true);
+	av_lock_release(&end->qp->resp_lock);
 }
 
 /* --- the request as it would be in a ring ---------------------------------------- */
@@ -313,12 +326,28 @@ static bool execute_or_nak(struct arrival *a)
 	return done;
 }
 
+/*
+ * Until when its acknowledgement may wait for what the program sends; 0: not. Of a stream, messages
+ * of several packets or one behind another, none waits.
+ */
+static uint64_t answer_due(const struct arrival *a)
+{
+	struct av_wire *w = a->w;
+
+	if (a->info->place == AV_PLACE_ONLY && !atomic_load(&w->ack_pending) &&
+	    atomic_exchange(&w->spoke, false))
+		w->pays = (int8_t)(w->pays + (w->pays < PAYS));
+	else if (w->pays > 0)
+		w->pays = 0;
+	return w->pays == PAYS && atomic_load(&w->carries_acks) ? av_now_ns() + ANSWER_NS : 0;
+}
+
 static void execute_payload(struct arrival *a)
 {
 	locate_fragment(a);
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
 	if (a->p->ack_request || ends(a))
-		av_wire_owe(a->end, a->w);
+		av_wire_owe(a->end, a->w, answer_due(a));
 	if (execute_or_nak(a))
 		record_fragment(a);
 }
@@ -472,7 +501,7 @@ static void execute_request(struct arrival *a)
 static void repeat(struct arrival *a)
 {
 	if (has_fragments(a))
-		av_wire_owe(a->end, a->w);
+		av_wire_owe(a->end, a->w, 0);
 	else if (a->info->operation != AV_OP_READ)
 		send_kept(a);
 	else if (announces_rightly(a))
@@ -513,6 +542,8 @@ static void reliable(struct arrival *a)
 	if (ahead != 0)
 		return;
 	a->w->nak_sent = false;
+	atomic_store_explicit(&a->w->carries_acks, a->p->understands && a->w->reads_carried,
+			      memory_order_relaxed);
 	execute_request(a);
 }
 

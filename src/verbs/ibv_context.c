@@ -19,6 +19,7 @@
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "memory/region.h"
+#include "net/net.h"
 #include "observe/check.h"
 #include "registry/directory.h"
 #include "segment/pages.h"
@@ -534,6 +535,7 @@ __attribute__((destructor)) static void at_exit(void)
 		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_exit(&list);
+	(void)!av_net_in_turn(NULL, NULL, false); /* acknowledges what has come */
 	av_cm_exit();
 	av_dir_abandon();
 }

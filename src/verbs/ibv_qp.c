@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
@@ -255,8 +256,10 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 /* Waits for executors of other processes. RESET empties the queues and purges the CQs. */
 static int reset_qp(struct av_qp *qp)
 {
-	int err = av_qp_quiesce(&qp->end);
+	int err;
 
+	(void)!av_net_in_turn(NULL, NULL, false); /* acknowledge what has come */
+	err = av_qp_quiesce(&qp->end);
 	if (err)
 		return err;
 	av_qp_apply_state(&qp->end, (enum ibv_qp_state)atomic_load(&qp->end.qp->state),
@@ -569,6 +572,8 @@ static int quiesce(struct av_qp *qp, bool empties)
 	struct av_lock *append = &qp->end.qp->append;
 	int err;
 
+	if (empties)
+		(void)!av_net_in_turn(NULL, NULL, false); /* acknowledge what has come */
 	if (empties && av_lock_acquire_until(append, AV_RANK_APPEND,
 					     av_now_ns() + AV_PEER_TIMEOUT_NS) == AV_LOCK_BUSY)
 		return EBUSY;

@@ -115,6 +115,8 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define FECN	    0x80
 #define BECN	    0x40
 #define ACK_REQUEST 0x80
+#define UNDERSTANDS 0x40
+#define CARRIES	    0x20
 
 /* How a number stands in a header, big endian; and its type in struct av_packet. */
 enum form { END, U8, U24, U32, U64, LOW4, MIDDLE2 };
@@ -241,7 +243,8 @@ static void put_bth(const struct av_packet *p, uint8_t *to)
 	av_put16(to + 2, p->pkey);
 	to[4] = (uint8_t)((p->fecn ? FECN : 0) | (p->becn ? BECN : 0));
 	av_put24(to + 5, p->dest_qpn);
-	to[8] = p->ack_request ? ACK_REQUEST : 0;
+	to[8] = (uint8_t)((p->ack_request ? ACK_REQUEST : 0) | (p->understands ? UNDERSTANDS : 0) |
+			  (p->carries ? CARRIES : 0));
 	av_put24(to + 9, p->psn);
 }
 
@@ -256,6 +259,8 @@ static void get_bth(struct av_packet *p, const uint8_t *from)
 	p->becn = from[4] & BECN;
 	p->dest_qpn = av_get24(from + 5);
 	p->ack_request = from[8] & ACK_REQUEST;
+	p->understands = from[8] & UNDERSTANDS;
+	p->carries = from[8] & CARRIES;
 	p->psn = av_get24(from + 9);
 }
 
@@ -284,6 +289,8 @@ static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opc
 		return AV_PACKET_PAYLOAD;
 	if (info->operation == AV_OP_ATOMIC_WRITE && p->payload_bytes != ATOMIC_WRITE_BYTES)
 		return AV_PACKET_PAYLOAD;
+	p->carries = p->carries && p->payload_bytes >= AV_CARRIED_BYTES &&
+		     av_operation_carries((enum av_operation)info->operation);
 	return AV_PACKET_OK;
 }
 

@@ -114,6 +114,7 @@ enum av_operation {
 	AV_OP_CNP, /* congestion notification: no service, no sequence */
 };
 
+#define AV_OPCODE_ACK 0x11 /* of RC */
 #define AV_OPCODE_CNP 0x81
 
 enum av_place {
@@ -170,6 +171,7 @@ static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
+	bool understands, carries; /* carried acknowledgements; AV_CARRIED_BYTES */
 	uint16_t pkey;
 	uint32_t dest_qpn, psn; /* 24 bits each */
 
@@ -198,6 +200,18 @@ enum av_packet_fault {
 	AV_PACKET_PADDING, /* not a multiple of four bytes, or more padding than payload */
 	AV_PACKET_PAYLOAD, /* payload where none is allowed, or of the wrong size */
 };
+
+/*
+ * A carried acknowledgement: what an acknowledgement would say, as the end of the payload of a SEND
+ * or RDMA WRITE packet that @carries one: a syndrome, and the last PSN that is acknowledged. It is
+ * nothing of RoCE (docs/WIRE.md). Both flags are bits of the BTH that others send as 0 and ignore.
+ */
+#define AV_CARRIED_BYTES 4u
+
+static inline bool av_operation_carries(enum av_operation operation)
+{
+	return operation == AV_OP_SEND || operation == AV_OP_WRITE;
+}
 
 #define AV_MTU_SHIFT(mtu) (7u + (mtu)) /* 2 to that power: bytes of an enum ibv_mtu */
 

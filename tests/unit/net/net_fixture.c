@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
 #include "registry/capture_table.h"
@@ -18,7 +19,9 @@
 #define UC_SEND_ONLY 0x24
 
 struct kept *kept;
-_Atomic unsigned int kept_count, settled_count;
+_Atomic unsigned int kept_count, settled_count, settled_kept;
+_Atomic uint64_t settle_after_ns;
+static unsigned int waiting; /* @kept_count that waits */
 struct shown shown[SHOWN_MAX];
 _Atomic unsigned int shown_count, damaged_count;
 _Atomic uint32_t damaged_qpn;
@@ -68,9 +71,20 @@ static void keep(const struct av_net_packet *p)
 	atomic_store(&kept_count, i + 1);
 }
 
-static void settled(void)
+static uint64_t settled(bool may_wait)
 {
+	unsigned int received = atomic_load(&kept_count);
+	static uint64_t due_ns;
+
 	atomic_fetch_add(&settled_count, 1);
+	if (received != waiting) {
+		waiting = received;
+		due_ns = av_now_ns() + atomic_load(&settle_after_ns);
+	}
+	if (may_wait && due_ns > av_now_ns())
+		return due_ns;
+	atomic_store(&settled_kept, received);
+	return UINT64_MAX;
 }
 
 static void show(const struct av_net_seen *s)
@@ -116,6 +130,7 @@ uint32_t enter(void)
 	int fd;
 
 	atomic_store(&kept_count, 0);
+	waiting = 0;
 	av_net_receive_by(&receiver);
 	assert_int_equal(av_dir_join(NULL), 0);
 	fd = av_dir_context_add(&ref);

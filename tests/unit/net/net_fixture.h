@@ -36,7 +36,9 @@ struct shown {
 
 extern struct kept *kept; /* KEPT_MAX of them, shared with forked children */
 extern _Atomic unsigned int kept_count, settled_count;
-extern struct shown shown[SHOWN_MAX]; /* of this process */
+extern _Atomic unsigned int settled_kept; /* how many were kept when all was settled last */
+extern _Atomic uint64_t settle_after_ns;  /* how long that may wait */
+extern struct shown shown[SHOWN_MAX];	  /* of this process */
 extern _Atomic unsigned int shown_count, damaged_count;
 extern _Atomic uint32_t damaged_qpn; /* the last one */
 extern bool was_forked;		     /* this process is a child, and the receiver knows */

@@ -222,6 +222,27 @@ TEST(pollers_stop)
 	}
 }
 
+/* What waits for its time is settled, whoever has received it, and whether anybody polls. */
+TEST(nothing_waits_for_ever)
+{
+	uint8_t packet[128];
+
+	(void)state;
+	atomic_store(&settle_after_ns, 50000);
+	for (unsigned int i = 0; i < 600; i++) {
+		unsigned int received = atomic_load(&kept_count);
+
+		plain_send(stranger, own, packet, make_packet(packet, qpn, PORT, 0));
+		while (i % 3 && atomic_load(&kept_count) == received)
+			(void)av_net_poll();
+		for (unsigned int k = 0; k < i % 3 * i; k++)
+			(void)av_net_poll();
+		if (!WAIT_UNTIL(atomic_load(&settled_kept) == received + 1, PATIENCE_MS))
+			fail_msg("packet %u is not settled", i);
+	}
+	atomic_store(&settle_after_ns, 0);
+}
+
 TEST(over_ipv6)
 {
 	static const uint32_t bytes[] = {1024, 1024, 5};

@@ -44,9 +44,10 @@ static void count(const struct av_net_packet *p)
 	atomic_fetch_add(i < QPS ? &self->got[i] : &self->others, 1);
 }
 
-static void settled(void)
+static uint64_t settled(bool may_wait)
 {
 	atomic_store(&self->misrouted, (uint32_t)av_net_counted(AV_NET_MISROUTED));
+	return UINT64_MAX;
 }
 
 /* What a member does: it opens the address, and leaves when it is told to. */

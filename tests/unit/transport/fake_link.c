@@ -50,7 +50,8 @@ static bool receiving;
 static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
 static void (*call)(void);
 static uint64_t call_ns;
-static uint64_t heard_ns[LINK_HOSTS]; /* when a process hears a call; UINT64_MAX: never */
+static uint64_t settle_ns = UINT64_MAX; /* when what waits is settled */
+static uint64_t heard_ns[LINK_HOSTS];	/* when a process hears a call; UINT64_MAX: never */
 
 unsigned int link_here;
 void (*link_on_port)(bool down);
@@ -307,10 +308,10 @@ static void arrive(const struct packet *p)
 	}
 }
 
-static void settle(void)
+static void settle(bool may_wait)
 {
 	link_run_as(LINK_HOSTS);
-	receiver->settled();
+	settle_ns = receiver->settled(may_wait);
 }
 
 /* Return: has anything arrived? */
@@ -329,10 +330,10 @@ static bool arrive_all(void)
 		give_back(p);
 		any = true;
 		if (setting->each)
-			settle();
+			settle(true);
 	}
-	if (any)
-		settle();
+	if (any || settle_ns <= now)
+		settle(true);
 	receiving = false;
 	return any;
 }
@@ -456,6 +457,7 @@ bool av_net_catch_up(void)
 	if (receiving)
 		return false;
 	(void)arrive_all();
+	settle(false);
 	return true;
 }
 
@@ -463,7 +465,7 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 {
 	CHECK(!receiving);
 	f(arg);
-	receiver->settled();
+	settle(false);
 	return true;
 }
 
@@ -641,6 +643,7 @@ void link_begin(struct link_setting *s)
 	}
 	sent = under_way = watched_count = 0;
 	call = NULL;
+	settle_ns = UINT64_MAX;
 	turned_clock_to(turned_clock_ns() + 1000000000u); /* what was is long ago */
 }
 
@@ -678,6 +681,8 @@ bool link_step(void)
 		next = next_call();
 	if (queue && queue->due_ns < next)
 		next = queue->due_ns;
+	if (settle_ns < next)
+		next = settle_ns;
 	if (call && call_ns < next)
 		next = call_ns;
 	if (next == UINT64_MAX)

@@ -353,19 +353,21 @@ void link_post_receives(void)
 			post_receive(h, i);
 }
 
-static bool all_before_are_complete(unsigned int r)
+/* May that request be posted, after those before it? */
+static bool has_turn(unsigned int r)
 {
 	for (unsigned int i = 0; i < r; i++)
-		if (!link_known[i].complete)
+		if ((link_now->apart && !link_known[i].complete) ||
+		    (link_now->turns && !link_known[i].taken))
 			return false;
 	return true;
 }
 
 void link_post(void)
 {
-	while (next_post < link_count && (!link_now->apart || all_before_are_complete(next_post))) {
+	while (next_post < link_count && has_turn(next_post)) {
 		post(next_post++);
-		if (link_now->apart)
+		if (link_now->apart || link_now->turns)
 			link_poll();
 	}
 }

@@ -68,6 +68,8 @@ void link_trace(const struct link_packet *p)
 	printf("%10.3f us %3u %c %-28s psn %06x len %5u%s", (double)turned_clock_ns() / 1e3,
 	       p->number, "><"[p->from], info -> name, b -> psn, b -> payload_bytes,
 	       b -> ack_request ? " A" : "");
+	if (b->carries)
+		printf(" carries %06x", av_get24(b->payload + b->payload_bytes - 3));
 	if (info->headers & 1 << AV_HEADER_AETH)
 		printf(" syndrome %02x msn %u", b->syndrome, b->msn);
 	printf("%s%s\n", p->fault ? " " : "", p->fault ? what_names[p->fault->what] : "");

@@ -24,6 +24,7 @@
 /* Of all queue pairs. Code 5: 131 us; code 1: 10 us. */
 #define LINK_TIMEOUT	5
 #define LINK_TIMEOUT_NS (4096ull << LINK_TIMEOUT)
+#define LINK_PATIENT	10
 #define LINK_RNR_TIMER	1
 #define LINK_RNR_NS	10000ull
 #define LINK_RETRIES	7
@@ -54,6 +55,10 @@ struct link_exchange {
 	/* 0: 7, which is without end for the first; else that - 1 */
 	uint8_t rnr_retry, retry_cnt;
 	bool endless; /* timeout 0 */
+	/* By host, a bit: its timeout is LINK_PATIENT; it neither carries nor reads carried ones.
+	 */
+	unsigned int patient, plain;
+	bool turns; /* each request is posted when the message before it has come */
 	/*
 	 * The hosts are two processes of one host, and requests are executed at once, without
 	 * packets, until the kernel refuses that process the other's memory: from the posting of

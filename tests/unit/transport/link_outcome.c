@@ -179,6 +179,8 @@ static void received(unsigned int host, const struct ibv_wc *wc)
 	MUST_BE(wc->wr_id, s->received);
 	s->received++;
 	check_received(host, wc, r);
+	if (!link_is_write(link_now->request[r].opcode))
+		link_known[r].taken = true;
 	if (link_is_write(link_now->request[r].opcode)) {
 		check_written(r);
 		if (!link_is_reliable()) /* a SEND that was lost may have begun there */

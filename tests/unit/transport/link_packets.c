@@ -18,9 +18,11 @@ void (*link_on_arrival)(const struct link_arrival *a);
 static void check_payload(const struct av_packet *p, unsigned int r, uint32_t index)
 {
 	uint32_t before = index * link_mtu(), left = link_bytes_of(r) - before;
+	uint32_t bytes = p->payload_bytes - (p->carries ? AV_CARRIED_BYTES : 0);
 
-	MUST_BE(p->payload_bytes, left < link_mtu() ? left : link_mtu());
-	for (uint32_t i = 0; i < p->payload_bytes; i++)
+	MUST_BE(bytes, left < link_mtu() ? left : link_mtu());
+	MUST(p->payload_bytes <= link_mtu());
+	for (uint32_t i = 0; i < bytes; i++)
 		MUST_BE(p->payload[i], link_pattern(r, before + i));
 }
 
@@ -53,6 +55,29 @@ static void check_target(const struct av_packet *p, unsigned int r, uint32_t ind
 		MUST_BE(p->srqn, link_side[!q->from].srqn);
 	if (headers & 1 << AV_HEADER_DETH)
 		MUST(p->qkey == QKEY && p->src_qpn == atomic_load(&link_side[q->from].end.qp->qpn));
+}
+
+/* Does that host read carried acknowledgements, and say so? */
+static bool link_reads(unsigned int host)
+{
+	uint8_t timeout = link_side[host].end.qp->attr.timeout;
+
+	return link_now->type == IBV_QPT_RC && !(link_now->plain >> host & 1) &&
+	       (timeout == 0 || timeout >= LINK_PATIENT);
+}
+
+/* What it says of carried acknowledgements, which none does before its peer has said it, too. */
+static void check_carried(unsigned int from, const struct av_packet *p)
+{
+	const struct av_qp_shared *qp = link_side[from].end.qp;
+	const uint8_t *carried = p->payload + p->payload_bytes - AV_CARRIED_BYTES;
+
+	MUST_BE(p->understands, link_reads(from));
+	if (!p->carries)
+		return;
+	MUST(link_reads(!from) && !(link_now->plain >> from & 1) && link_flow[!from].sent > 0);
+	MUST(carried[0] <= NO_CODE);
+	MUST_BE(av_get24(carried + 1), av_psn_after(qp->expected_psn, AV_PSN_MASK));
 }
 
 /* PSNs that a request packet takes: those of a READ are its answer's. */
@@ -140,6 +165,7 @@ static void check_request(unsigned int from, const struct av_packet *p, const st
 	MUST_BE(p->solicited, (q->flags & IBV_SEND_SOLICITED) && last);
 	MUST(!link_is_reliable() || !last || p->ack_request);
 	check_target(p, r, index, o->headers);
+	check_carried(from, p);
 	if (link_sends(q->opcode))
 		check_payload(p, r, index);
 	else
@@ -185,7 +211,7 @@ static void check_answer(unsigned int from, const struct av_packet *p, const str
 	uint32_t expected = link_side[from].end.qp->expected_psn;
 
 	MUST(link_is_reliable());
-	MUST(!p->ack_request && !p->solicited);
+	MUST(!p->ack_request && !p->solicited && !p->understands && !p->carries);
 	if (o->operation != AV_OP_ACK) {
 		check_result(f, p, o);
 		return;

@@ -114,7 +114,9 @@ static struct ibv_qp_attr attributes(unsigned int host)
 		.max_rd_atomic = rd_atomic,
 		.max_dest_rd_atomic = rd_atomic,
 		.min_rnr_timer = LINK_RNR_TIMER,
-		.timeout = link_now->endless ? 0 : LINK_TIMEOUT,
+		.timeout = link_now->endless		   ? 0
+			   : link_now->patient >> host & 1 ? LINK_PATIENT
+							   : LINK_TIMEOUT,
 		.retry_cnt = link_now->retry_cnt ? link_now->retry_cnt - 1 : LINK_RETRIES,
 		.rnr_retry = link_now->rnr_retry ? link_now->rnr_retry - 1 : 7,
 	};
@@ -133,6 +135,8 @@ void link_connect_side(unsigned int host)
 	CHECK(link_now->near || av_wire_at(s->seg, s->end.qp->index) != NULL);
 	enter(&s->end, IBV_QPS_INIT, IBV_QPS_RTR);
 	enter(&s->end, IBV_QPS_RTR, IBV_QPS_RTS);
+	if (link_now->plain >> host & 1)
+		av_wire_at(s->seg, s->end.qp->index)->reads_carried = false;
 }
 
 /* Down to the least. */

@@ -232,7 +232,7 @@ static void answer(const struct step *s)
 			   .psn = av_psn_after(FIRST, (uint32_t)s->psn & AV_PSN_MASK),
 			   .syndrome = s->syndrome}};
 
-	av_wire_answered(&end, &packet);
+	(void)av_wire_answered(&end, &packet, &packet.packet);
 	/* A time that an RNR NAK asks for is over when the table says so. */
 	if (w.waits)
 		atomic_store(&end.qp->deadline_ns, UINT64_MAX);

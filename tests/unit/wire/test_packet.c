@@ -177,6 +177,30 @@ TEST(there_and_back)
 	}
 }
 
+/* Only a SEND or an RDMA WRITE carries an acknowledgement, and only if it is long enough. */
+TEST(carried_acknowledgements)
+{
+	uint8_t bytes[128];
+	struct av_packet p, read;
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		for (uint32_t payload = 0; wanted_bytes(opcode, &row) && payload < 6; payload++) {
+			enum av_operation operation = av_opcode_info((uint8_t)opcode)->operation;
+			size_t size;
+
+			p = full((uint8_t)opcode);
+			p.understands = p.carries = true;
+			size = put(&p, payload_of(row, payload), bytes);
+			assert_int_equal(bytes[8], 0xe0);
+			assert_int_equal(av_packet_get(&read, bytes, size), AV_PACKET_OK);
+			assert_int_equal(read.payload_bytes, p.payload_bytes);
+			assert_int_equal(read.carries, payload >= 4 && (operation == AV_OP_SEND ||
+									operation == AV_OP_WRITE));
+		}
+	}
+}
+
 /* IBTA volume 1, 9.2 to 9.3: the headers of full(), written down by hand. */
 static const struct {
 	uint8_t opcode, at, bytes;
