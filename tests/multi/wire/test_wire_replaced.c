@@ -218,6 +218,8 @@ int main(int argc, char **argv)
 	EXPECT(side_end(&b) == 0, "the other host");
 	pair_destroy(&a, 0, &b, 0);
 	pair_create(&a, 0, &b, 0, NULL);
+	link.timeout = 20; /* 4 s: the other host may wait for a core */
+	link.retry_cnt = 7;
 	pair_connect(&a, 0, &link, &b, 0, &link);
 	EXPECT_PROBE(&a, &b, 0, IBV_WR_RDMA_WRITE, b.info.base[KEY_FULL], b.info.key[KEY_FULL],
 		     BYTES, IBV_WC_SUCCESS);
