@@ -122,10 +122,12 @@ AV_FIND_NEXT(munmap);
 #define HUGE  (2ul << 20)
 #define SPARE (8ul << 20) /* most bytes of a block that stays mapped when it is given back */
 
-/* Between the program and where the kernel puts mappings. */
+/* Between the program and where the kernel puts mappings. Tests beside a sanitizer have others. */
+#ifndef PLACES_BEGIN
 #define PLACES_BEGIN 0x200000000000ull
 #define PLACES	     512u
-#define TRIES	     8u
+#endif
+#define TRIES 8u
 
 static bool is_near(uint64_t addr, uint64_t bytes)
 {

@@ -8,7 +8,7 @@
 
 #include "lib/sanitized.h"
 
-#if SANITIZED && !UNDER_TSAN
+#if SANITIZED
 #include "base/compiler.h"
 #include "heap/blocks.h"
 
@@ -57,15 +57,14 @@ int peer_memory_unmap(void *p, size_t bytes)
 
 bool has_peer_memory(void)
 {
-	return !UNDER_TSAN && is_wanted() && dlsym(RTLD_DEFAULT, "anyverbs_shared_heap") != NULL;
+	return is_wanted() && dlsym(RTLD_DEFAULT, "anyverbs_shared_heap") != NULL;
 }
 
 void need_peer_memory(void)
 {
 	if (has_peer_memory())
 		return;
-	puts(UNDER_TSAN ? "SKIPPED: ThreadSanitizer has its own use for the heap's addresses"
-			: "SKIPPED: the shared heap is not preloaded");
+	puts("SKIPPED: the shared heap is not preloaded");
 	exit(77);
 }
 

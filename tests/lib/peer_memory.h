@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of the program that peers map: the shared heap's (docs/SHARED_HEAP.md). The library that
- * answers mmap() by such memory is preloaded for some tests. Beside AddressSanitizer it refuses;
+ * answers mmap() by such memory is preloaded for some tests. Beside a sanitizer it refuses;
  * these have a heap of their own there, without malloc(), if TEST_PEER_MEMORY is in the
  * environment.
  */
