@@ -196,11 +196,9 @@ static bool quiesce_heap(const struct av_shared_heap *heap)
 
 /* --- fork ------------------------------------------------------------------------ */
 
-/* No unmapping that anybody is to hear of. The mutex is held. */
+/* No unmapping that anybody is to hear of, and no invalidation of regions on demand. */
 static void retrack_heap_pages(uint64_t addr, uint64_t bytes, bool begins)
 {
-	if (LIST_EMPTY(&regions.list))
-		return;
 	if (begins)
 		av_odp_untrack(addr, bytes);
 	else

@@ -155,6 +155,61 @@ static void one_call_row(void)
 	peer_memory_unmap(p, BYTES);
 }
 
+static void expect_added(struct odp_counters *last, uint64_t events, uint64_t pages)
+{
+	struct odp_counters now = odp_counters_read(0);
+
+	EXPECT(now.of[ODP_INVALIDATIONS] - last->of[ODP_INVALIDATIONS] == events &&
+		       now.of[ODP_INVALIDATION_PAGES] - last->of[ODP_INVALIDATION_PAGES] == pages,
+	       "%lu events of %lu pages, not %lu of %lu",
+	       now.of[ODP_INVALIDATIONS] - last->of[ODP_INVALIDATIONS],
+	       now.of[ODP_INVALIDATION_PAGES] - last->of[ODP_INVALIDATION_PAGES], events, pages);
+	EXPECT(now.of[ODP_FAULTS] == last->of[ODP_FAULTS], "%lu faults",
+	       now.of[ODP_FAULTS] - last->of[ODP_FAULTS]);
+	*last = now;
+}
+
+/* As of private memory: the program has taken no page away. Nothing else is registered. */
+static void on_demand_row(struct ibv_pd *pd, const char *name, void (*leave)(void))
+{
+	struct ibv_sge all;
+	struct odp_counters last;
+	struct ibv_mr *mr;
+
+	row("%s: no invalidation of a region on demand alone", name);
+	map_memory();
+	mr = ibv_reg_mr(pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_ON_DEMAND);
+	NEED(mr);
+	all = (struct ibv_sge){(uintptr_t)memory, BYTES, mr->lkey};
+	EXPECT(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH,
+			     &all, 1) == 0,
+	       "ibv_advise_mr");
+	last = odp_counters_read(0);
+	leave();
+	expect_added(&last, 0, 0);
+	EXPECT(madvise(memory, 2 * PAGE, MADV_DONTNEED) == 0, "madvise: errno %d", errno);
+	expect_added(&last, 1, 2);
+	dereg(mr);
+	peer_memory_unmap(memory, BYTES);
+}
+
+static void be_forked(void)
+{
+	call_fork(NULL);
+	expect_shared(memory, false);
+}
+
+static void on_demand_rows(void)
+{
+	struct ibv_context *context = node_open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+
+	NEED(pd);
+	on_demand_row(pd, "advice for dumps", move);
+	on_demand_row(pd, "fork()", be_forked);
+	EXPECT(ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0, "errno %d", errno);
+}
+
 static void run(void)
 {
 	if (has_userfaultfd())
@@ -168,5 +223,9 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	side_agent_main(argc, argv);
+	need_peer_memory();
+	if (has_userfaultfd())
+		on_demand_rows();
 	return heap_test(argc, argv, run);
 }
