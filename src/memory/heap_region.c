@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,19 +118,15 @@ static bool nothing_held(const char *line)
 /* Could the file be read, and is every line of it fine? */
 static bool all_lines(const char *path, bool (*fine)(const char *line))
 {
-	FILE *f = fopen(path, "re");
-	char *line = NULL;
-	size_t room = 0;
-	bool ret = f != NULL;
+	struct av_proc_text text = {.fd = av_proc_open(path)};
+	char line[256]; /* a name that is cut is none of those */
+	bool ret = text.fd >= 0;
 
-	if (!f)
-		return false;
-	while (ret && getline(&line, &room, f) > 0)
+	while (ret && av_proc_line(&text, line, sizeof(line)))
 		ret = fine(line);
-	ret = ret && feof(f);
-	free(line);
-	fclose(f);
-	return ret;
+	if (text.fd >= 0)
+		close(text.fd);
+	return ret && !text.failed;
 }
 
 bool av_mm_quiesce_allowed(void)
@@ -272,29 +267,27 @@ static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
 	*end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
 	return *end > *begin && *end - *begin >= LARGE && rest[0] == ' ' && rest[1] &&
 	       rest[2] == 'w' && rest[3] && rest[4] == 'p' &&
-	       strcmp(rest + 5, " 00000000 00:00 0 \n") == 0;
+	       strcmp(rest + 5, " 00000000 00:00 0 ") == 0;
 }
 
 /* Note the large private mappings of this process. */
 static void note_early(void)
 {
 	AV_UNCANCELLED;
-	FILE *maps = fopen("/proc/self/maps", "re");
+	struct av_proc_text maps = {.fd = av_vma_open_own()};
 	uint64_t begin, end;
 	uint32_t n = 0;
-	char *line = NULL;
-	size_t room = 0;
+	char line[128];
 
-	while (maps && n < RANGES && getline(&line, &room, maps) > 0) {
+	while (maps.fd >= 0 && n < RANGES && av_proc_line(&maps, line, sizeof(line))) {
 		if (!is_large_private(line, &begin, &end))
 			continue;
 		atomic_store(&early.range[n].begin, begin);
 		atomic_store(&early.range[n++].bytes, end - begin);
 	}
 	atomic_store(&early.count, n);
-	free(line);
-	if (maps)
-		fclose(maps);
+	if (maps.fd >= 0)
+		close(maps.fd);
 }
 
 /* Is the range in one of them? What has taken its place since counts, too. No lock. */

@@ -84,11 +84,11 @@ static bool inspect_mapping(struct search *s, const struct mapping *m)
 /* Read all lines until one tells. Behind the last one is a hole. */
 static void search(int maps, struct search *s)
 {
-	struct av_maps_text text = {.maps = maps};
+	struct av_proc_text text = {.fd = maps};
 	char line[PATH_MAX + 128];
 	struct mapping m;
 
-	while (av_maps_line(&text, line, sizeof(line)))
+	while (av_proc_line(&text, line, sizeof(line)))
 		if (parse_maps_line(line, &m) && !inspect_mapping(s, &m))
 			return;
 	s->found = HOLE;

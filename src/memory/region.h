@@ -332,21 +332,25 @@ struct av_vma {
 	uint64_t offset; /* offset in the file */
 };
 
-/* A process's "maps" in /proc that is read; all but @maps begins as 0. */
-struct av_maps_text {
-	int maps;
-	off_t at; /* in the file, behind @text */
+/* A file of /proc that is read; all but @fd begins as 0. */
+struct av_proc_text {
+	int fd;
+	bool failed; /* the kernel did not say all */
+	off_t at;    /* in the file, behind @text */
 	size_t next, end;
 	char text[1024];
 };
 
 /*
  * Its next line, cut to the @size bytes of @line. Async-signal-safe; no heap; no cancellation
- * point; changes errno. Return: false: there is none, or the kernel does not say
+ * point; changes errno. Return: false: there is none, or @failed
  */
-AV_MUST_USE bool av_maps_line(struct av_maps_text *t, char *line, size_t size);
+AV_MUST_USE bool av_proc_line(struct av_proc_text *t, char *line, size_t size);
 
-/* Open /proc/self/maps; the caller closes it. No cancellation point. Return: -1 and errno */
+/* Open a file to read; the caller closes it. No cancellation point. Return: -1 and errno */
+int av_proc_open(const char *path);
+
+/* The same, of /proc/self/maps. */
 int av_vma_open_own(void);
 
 /*

@@ -37,9 +37,14 @@ struct procmap_question {
 #define PROCMAP_EXECUTABLE	 0x04
 #define PROCMAP_SHARED		 0x08
 
+int av_proc_open(const char *path)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
 int av_vma_open_own(void)
 {
-	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	return av_proc_open("/proc/self/maps");
 }
 
 /* The number that the text begins with; it then begins behind the byte that ends it. */
@@ -76,14 +81,15 @@ static struct av_vma parse_vma(const char *p)
 	return vma;
 }
 
-bool av_maps_line(struct av_maps_text *t, char *line, size_t size)
+bool av_proc_line(struct av_proc_text *t, char *line, size_t size)
 {
 	size_t used = 0;
 
 	for (;;) {
 		if (t->next == t->end) {
-			long n = syscall(SYS_pread64, t->maps, t->text, sizeof(t->text), t->at);
+			long n = syscall(SYS_pread64, t->fd, t->text, sizeof(t->text), t->at);
 
+			t->failed = n < 0;
 			if (n <= 0)
 				return false;
 			t->at += n;
@@ -102,10 +108,10 @@ bool av_maps_line(struct av_maps_text *t, char *line, size_t size)
 /* For older kernels. */
 static bool read_next_vma(int maps, uint64_t addr, struct av_vma *vma)
 {
-	struct av_maps_text text = {.maps = maps};
+	struct av_proc_text text = {.fd = maps};
 	char line[128]; /* enough for all but the name */
 
-	while (av_maps_line(&text, line, sizeof(line))) {
+	while (av_proc_line(&text, line, sizeof(line))) {
 		*vma = parse_vma(line);
 		if (vma->end > addr)
 			return true;
