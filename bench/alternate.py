@@ -113,16 +113,17 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
-    args = arguments()
-    builds, ruler = [args.before, args.after], steady.ruler(args.after)
-    wanted = cases(args)
+def rounds_of(wanted, pair, rounds, ruler, title):
+    """
+    Measure the cases on both of @pair in turn, and print a table with that @title. Return: a
+    complaint for each case that failed
+    """
     found, complaints, moved = {case.key: [] for case in wanted}, {}, 0
     begin = time.monotonic()
-    for number in range(args.rounds):
+    for number in range(rounds):
         for case in wanted:
             try:
-                run = measure(case, builds, number % 2, ruler)
+                run = measure(case, pair, number % 2, ruler)
             except programs.Failed as failed:
                 complaints.setdefault(case.key, str(failed))
                 continue
@@ -131,8 +132,8 @@ def main():
             else:
                 found[case.key].append(run)
     seconds = time.monotonic() - begin
-    print("%d rounds in %.0f s on %s" % (args.rounds, seconds, programs.processor()))
-    print("A: %s\nB: %s" % tuple(map(programs.library, builds)))
+    print("%d rounds in %.0f s on %s" % (rounds, seconds, programs.processor()))
+    print(title)
     print("%-14s %8s %12s %12s %7s %7s %7s %3s  %-13s  %s" %
           ("FIGURE", "SIZE", "A", "B", "B/A", "Q1", "Q3", "N", "EXPECTED",
            "DISTANCE OF THE CORES IN EACH ROUND, ns"))
@@ -143,6 +144,14 @@ def main():
         print("%d runs left out: the cores' distance changed in each try, or a value was 0" % moved)
     for key, complaint in complaints.items():
         print("%s of %d failed at least once: %s" % (*key, complaint))
+    return complaints
+
+
+def main():
+    args = arguments()
+    complaints = rounds_of(cases(args), [args.before, args.after], args.rounds,
+                           steady.ruler(args.after), "A: %s\nB: %s" % (
+                               programs.library(args.before), programs.library(args.after)))
     sys.exit(1 if complaints else 0)
 
 

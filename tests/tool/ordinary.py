@@ -111,4 +111,5 @@ def main():
     return sum(compared) > 0 or left != [] or len(compared) < least
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
