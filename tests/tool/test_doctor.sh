@@ -27,6 +27,7 @@ for subject in 'Memory of other processes' Yama Dumpable Seccomp 'PID namespace'
 	Processors 'Other RDMA devices' 'Link layer: Ethernet'; do
 	says "looks_at_$subject" "^(ok|limited|missing) +.*$subject" "$text"
 done
+says huge_pages_of_the_shared_heap '^[a-z]+ +Transparent huge pages: .*shared heap: [a-z]' "$text"
 if grep -q 'Nothing essential is missing' <<<"$text"; then
 	holds status_is_0_if_nothing_is_missing test "$status" = 0
 else

@@ -87,13 +87,17 @@ static void chosen_word(char *text)
 	memmove(text, open + 1, strlen(open + 1) + 1);
 }
 
+/* Of shared memory, which the shared heap is, the kernel has a setting of its own. */
 static void look_huge_pages(struct av_finding *f)
 {
-	char text[64];
+	char text[64], shared[64];
 
 	av_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+	av_read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof(shared));
 	chosen_word(text);
-	av_finding_value(f, "%s", text[0] ? text : "not in this kernel");
+	chosen_word(shared);
+	av_finding_value(f, "%s, on the shared heap: %s", text[0] ? text : "not in this kernel",
+			 shared[0] ? shared : "none");
 	if (!strcmp(text, "always") || !strcmp(text, "madvise"))
 		av_finding_set(
 			f, AV_VERDICT_OK,
