@@ -152,7 +152,8 @@ struct av_qp_shared {
 	uint32_t rnr_spent, timeout_spent; /* attempts of the waiting request: transport/rules.h */
 	uint32_t drain_notify;		   /* raise SQ_DRAINED when no request is in flight */
 	_Atomic uint32_t
-		wait_reason; /* enum av_wait; the owner's timer reads it without the lock */
+		wait_reason;	    /* enum av_wait; the owner's timer reads it without the lock */
+	_Atomic uint64_t gather_ns; /* when the messages that gather leave; 0: none do */
 	_Atomic uint64_t deadline_ns; /* when to retry the waiting request; read the same way */
 	_Atomic uint32_t kick;	      /* an obstacle is gone; set without the lock */
 	_Atomic uint32_t sq_tail

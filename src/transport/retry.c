@@ -117,6 +117,18 @@ static bool is_unanswered(const struct av_qp_ref *end, uint64_t now, bool *busy)
 	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
 }
 
+/* Return: when messages will have gathered long enough */
+static uint64_t look_at_gathered(const struct av_qp_shared *qp, uint64_t now)
+{
+	uint64_t until = atomic_load(&qp->gather_ns);
+
+	if (until > now)
+		return until;
+	if (until)
+		av_gather_end();
+	return UINT64_MAX;
+}
+
 static uint64_t look_at_requests(const struct av_qp_ref *end, uint64_t now)
 {
 	bool busy;
@@ -132,13 +144,15 @@ static uint64_t look_at_requests(const struct av_qp_ref *end, uint64_t now)
 
 uint64_t av_timer_look(const struct av_qp_ref *end)
 {
-	uint64_t now = av_now_ns(), next, read;
+	uint64_t now = av_now_ns(), next, read, gathered;
 	bool soon = !av_wire_move(end);
 
 	if (atomic_load(&end->qp->flush_due))
 		av_sq_progress(end, NULL);
 	read = av_wire_read_on(end);
+	gathered = look_at_gathered(end->qp, now);
 	next = look_at_requests(end, now);
+	next = gathered < next ? gathered : next;
 	next = read < next ? read : next;
 	soon = soon || atomic_load(&end->qp->flush_due);
 	return soon && next > now + AV_FLUSH_DUE_NS ? now + AV_FLUSH_DUE_NS : next;

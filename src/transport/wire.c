@@ -71,6 +71,7 @@ bool av_wire_is_connected(const struct av_qp_ref *end)
 
 bool av_wire_poll(void)
 {
+	av_gather_end();
 	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
 }
 
@@ -298,7 +299,8 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 	if (to == IBV_QPS_RTR) {
 		end->qp->wire = 1;
 	} else if (to == IBV_QPS_RTS) {
-		w->next = w->begun_end = end->qp->sq_next;
+		w->next = w->begun_end = w->seen = end->qp->sq_next;
+		atomic_store(&end->qp->gather_ns, 0);
 		w->begun = 0;
 		w->acked = w->sent = end->qp->next_psn;
 		w->reads_carried = w->service == AV_SERVICE_RC && !av_setting_is(&plain);

@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/port.h"
+#include "observe/wr_opcode.h"
 #include "queue/rq.h"
 #include "transport/rules.h"
+#include "transport/transport.h"
 #include "wire/packet.h"
 
 uint8_t av_wire_credits(const struct av_qp_ref *end)
@@ -90,10 +92,20 @@ struct av_window {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_window *bucket[BUCKETS];
 
+#define GATHERING    64u    /* queue pairs whose messages gather, at most; */
+#define GATHER_MOST  60u    /* messages of each, */
+#define GATHER_BYTES 2048u  /* bytes of a message, */
+#define GATHER_NS    30000u /* and for how long */
+
+static struct av_qp_ref gathering[GATHERING]; /* and their number, guarded by the mutex */
+static _Atomic unsigned int gathering_count;
+static _Atomic uint64_t gather_turn = 1;
+
 /* Those of the parent stay with its queue pairs, which send nothing here. */
 static void reset_windows_in_child(void)
 {
 	memset(bucket, 0, sizeof(bucket));
+	gathering_count = 0;
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &mutex,
@@ -212,4 +224,89 @@ void av_window_lost(struct av_window *w)
 		return;
 	atomic_store_explicit(&w->lost_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&w->bytes, bytes > LEAST ? bytes : LEAST, memory_order_relaxed);
+}
+
+/* --- gathering ---------------------------------------------------------------------- */
+
+/* Have av_gather_end() let it progress. Return: the turn that this ends; 0: too many gather */
+static uint64_t begin_gathering(const struct av_qp_ref *end)
+{
+	struct av_seg *seg = av_seg_get(end->seg->ref); /* it may end before the turn does */
+	unsigned int i = 0;
+	uint64_t turn = 0;
+
+	pthread_mutex_lock(&mutex);
+	while (i < gathering_count && gathering[i].qp != end->qp)
+		i++;
+	if (seg && i < GATHERING)
+		turn = gather_turn;
+	if (turn && i == gathering_count) {
+		gathering[gathering_count++] = (struct av_qp_ref){seg, end->qp};
+		seg = NULL;
+	}
+	pthread_mutex_unlock(&mutex);
+	av_seg_put(seg);
+	return turn;
+}
+
+/* Are all new requests small, and of a kind that nobody answers by more than an acknowledgement? */
+static bool are_small(const struct av_qp_ref *end, uint32_t first, uint32_t tail)
+{
+	for (; first != tail; first++) {
+		const struct av_sq_wqe *wqe = av_sq_slot(end, first);
+
+		if (!wqe || wqe->bytes > GATHER_BYTES || av_wr_opcode(wqe->opcode)->answered ||
+		    av_wr_opcode(wqe->opcode)->local)
+			return false;
+	}
+	return true;
+}
+
+/* May what has just been posted, up to @tail, wait for more, beside others that are under way? */
+static bool may_gather(const struct av_qp_ref *end, const struct av_wire *w, uint32_t tail)
+{
+	const struct av_qp_shared *q = end->qp;
+
+	return w->service != AV_SERVICE_UC && w->acked != w->sent && w->sent == q->next_psn &&
+	       w->next == w->begun_end && w->begun == 0 && !w->waits &&
+	       tail - w->next < GATHER_MOST && tail - atomic_load(&q->sq_freed) < q->sq_capacity &&
+	       are_small(end, w->seen, tail);
+}
+
+bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w)
+{
+	_Atomic uint64_t *until = &end->qp->gather_ns;
+	uint32_t tail = atomic_load(&end->qp->sq_tail);
+	bool waits = tail != w->seen && may_gather(end, w, tail);
+
+	AV_ASSERT_HELD(&end->qp->req_lock);
+	w->seen = tail;
+	if (waits && atomic_load(until) == 0) {
+		w->turn = begin_gathering(end);
+		atomic_store(until, av_now_ns() + GATHER_NS);
+		av_timer_watch(end, atomic_load(until));
+	}
+	if (waits && w->turn == atomic_load(&gather_turn))
+		return true;
+	atomic_store(until, 0);
+	return false;
+}
+
+void av_gather_end(void)
+{
+	struct av_qp_ref end[GATHERING];
+	unsigned int count;
+
+	if (av_likely(atomic_load_explicit(&gathering_count, memory_order_relaxed) == 0))
+		return;
+	pthread_mutex_lock(&mutex);
+	count = gathering_count;
+	memcpy(end, gathering, count * sizeof(end[0]));
+	gathering_count = 0;
+	gather_turn++;
+	pthread_mutex_unlock(&mutex);
+	for (unsigned int i = 0; i < count; i++) {
+		av_sq_progress_requester(&end[i]);
+		av_seg_put(end[i].seg);
+	}
 }

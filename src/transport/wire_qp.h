@@ -95,6 +95,18 @@ void av_window_lost(struct av_window *w);
 /* Has a packet of any queue pair been acknowledged since @since_ns? */
 bool av_window_heard(const struct av_window *w, uint64_t since_ns);
 
+/*
+ * Small messages of a reliable connection that has others under way gather in its queue, so that
+ * one system call sends many. They leave at the next av_wire_poll() or acknowledgement, when they
+ * are many, when the queue is full, or at the queue pair's @gather_ns.
+ *
+ * av_wire_gathers(): has only been posted what waits for more? Whoever has not posted, but polled,
+ * say, lets all leave. Context: @req_lock is held; a request can be sent.
+ * av_gather_end(): let what gathers leave, of all queue pairs. Context: no lock held
+ */
+bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w);
+void av_gather_end(void);
+
 /* The state of a queue pair on the wire, private to its process. */
 
 /* An answer that the responder stores for a duplicate of its request. */
@@ -138,6 +150,8 @@ struct av_wire {
 	 */
 	uint32_t next, begun;
 	uint32_t begun_end; /* one past the last request that was ever begun */
+	uint32_t seen;	    /* @sq_tail when last looked at */
+	uint64_t turn;	    /* that ends gathering; 0: it has ended */
 	uint32_t acked, sent;
 	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
 	uint8_t *part;	 /* packets of a READ's parts but the last; by the same index */

@@ -209,6 +209,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
 	w->waits = w->repeated = false;
+	w->turn = 0;
 	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->route.window, w->mtu, now);
@@ -661,7 +662,8 @@ bool av_wire_step(const struct av_qp_ref *end, bool singly)
 	if (atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE &&
 	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s))
 		return true;
-	send(&s, draining, head);
+	if (draining || singly || !av_wire_gathers(end, w))
+		send(&s, draining, head);
 	waiting = s.full || is_waiting(end, w);
 	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE)
