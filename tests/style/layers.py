@@ -33,7 +33,7 @@ BAD = [
     ({"src/host/hook.c": '#include "verbs/top.h"\n'},
      "src/host/hook.c: host does not use verbs: verbs/top.h"),
     ({"src/verbs/top.c": '#include "host/hook.h"\n', "src/host/hook.h":
-      "#ifndef AV_PRELOAD_HOOK_H\n#define AV_PRELOAD_HOOK_H\n#endif\n"},
+      "#ifndef AV_HOST_HOOK_H\n#define AV_HOST_HOOK_H\n#endif\n"},
      "src/verbs/top.c: verbs does not use host: host/hook.h"),
     ({"tools/anyverbs/own.c": '#include "verbs/top.h"\n'},
      "tools/anyverbs/own.c: tools does not use verbs: verbs/top.h"),
