@@ -549,11 +549,6 @@ static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 	return mine;
 }
 
-static bool nobody_looks(void)
-{
-	return av_now_ns() - atomic_load_explicit(&looked_ns, memory_order_relaxed) > SILENT_NS;
-}
-
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
  * it is trusted waits. That is noticed once; this thread then waits for who is taking packets, and
@@ -569,7 +564,7 @@ static void *listen_main(void *arg)
 		bool silent, mine;
 
 		poll_listener(l, others_take && distrust == 0);
-		silent = others_take && nobody_looks();
+		silent = others_take && av_now_ns() - atomic_load(&looked_ns) > SILENT_NS;
 		mine = drain_inbound(l, distrust > 0, &any);
 		if (distrust > 0)
 			distrust = any ? DISTRUST : distrust - 1;

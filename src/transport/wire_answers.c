@@ -30,14 +30,14 @@ struct answer {
 	bool acknowledges; /* it has a syndrome */
 };
 
-static void done(const struct answer *a, const struct av_sq_wqe *wqe)
+void av_wire_done(const struct av_qp_ref *end, struct av_wire *w, const struct av_sq_wqe *wqe)
 {
 	uint32_t kind = av_wr_opcode(wqe->opcode)->traffic;
 
-	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
-			 av_wire_packets_of(a->w, wqe));
-	a->w->credits_acked += av_wr_opcode(wqe->opcode)->receives;
-	av_finish_done(a->end, wqe);
+	av_traffic_count(&end->qp->counters.req.traffic, kind, wqe->bytes,
+			 av_wire_packets_of(w, wqe));
+	w->credits_acked += av_wr_opcode(wqe->opcode)->receives;
+	av_finish_done(end, wqe);
 }
 
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
@@ -80,7 +80,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 			break;
 		}
 		w->acked = end;
-		done(a, wqe);
+		av_wire_done(a->end, a->w, wqe);
 	}
 	skip_acked_repeats(a);
 	return !av_wire_has_failed(a->end);
@@ -242,7 +242,7 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	av_wire_progress(a->end, w, a->acknowledges);
 	w->acked = av_psn_after(w->acked, 1);
 	if (w->acked == av_psn_after(first, av_wire_packets_of(w, wqe)))
-		done(a, wqe);
+		av_wire_done(a->end, a->w, wqe);
 	skip_acked_repeats(a);
 }
 

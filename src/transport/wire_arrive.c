@@ -139,15 +139,6 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 
 /* --- whose they are --------------------------------------------------------------- */
 
-/*
- * Those that come for a queue pair without packets are nobody's, and the receiver does not wait for
- * its rights: a peer on this host may have them, and be stopped.
- */
-static bool is_on_wire(const struct av_qp_shared *qp)
-{
-	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed);
-}
-
 static void request_with_ack(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
 	struct av_net_packet plain = *packet;
@@ -165,8 +156,8 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 	struct av_qp_ref end = av_qp_get_at(&packet->qp);
 
 	if (!end.seg || !end.seg->own || (!struck && av_observed_packet(end.seg, packet)) ||
-	    !is_on_wire(end.qp))
-		end.qp = NULL;
+	    !end.qp || !atomic_load_explicit(&end.qp->wire, memory_order_relaxed))
+		end.qp = NULL; /* who has locks of one without packets may be stopped */
 	if (end.qp && av_net_is_congested(&packet->path))
 		packet_marked(&end, packet);
 	if (end.qp && info->operation == AV_OP_CNP)

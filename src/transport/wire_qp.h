@@ -258,11 +258,13 @@ void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns
 /*
  * What answers do to the requester. Context: @req_lock is held.
  *
+ * av_wire_done(): the request at the head has succeeded: complete it, and count it.
  * av_wire_fail_head(): fail the request at the head, and the queue pair with it.
  * av_wire_rewind(): retransmit everything from @psn on.
  * av_wire_progress(): the peer answered; restart retries and timers. @acknowledgement: also widen
  * the window. A packet in the middle of a long answer does not.
  */
+void av_wire_done(const struct av_qp_ref *end, struct av_wire *w, const struct av_sq_wqe *wqe);
 void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement);

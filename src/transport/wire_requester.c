@@ -548,14 +548,6 @@ static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 	return true;
 }
 
-/* Nobody acknowledges a message of an unreliable connection: it is done when it has been sent. */
-static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
-{
-	av_traffic_count(&s->end->qp->counters.req.traffic, av_wr_opcode(wqe->opcode)->traffic,
-			 wqe->bytes, av_wire_packets_of(s->w, wqe));
-	av_finish_done(s->end, wqe);
-}
-
 /* Return: was all of the request sent, so that the next one can be begun? */
 static bool send_next_request(struct sending *s)
 {
@@ -570,8 +562,8 @@ static bool send_next_request(struct sending *s)
 	s->w->credits_used += !local && av_wr_opcode(wqe->opcode)->receives;
 	s->w->next++;
 	s->w->begun = 0;
-	if (!local && s->end->qp->type == IBV_QPT_UC)
-		done_unreliable(s, wqe);
+	if (!local && s->end->qp->type == IBV_QPT_UC) /* nobody acknowledges it */
+		av_wire_done(s->end, s->w, wqe);
 	s->failed = av_wire_has_failed(s->end);
 	return true;
 }

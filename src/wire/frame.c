@@ -280,11 +280,11 @@ static uint16_t fold(uint32_t sum)
 	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
 }
 
-static void put_ethernet(const struct av_frame *f, uint8_t *to, uint32_t type)
+static void put_ethernet(const struct av_frame *f, uint8_t *to)
 {
 	memcpy(to, f->eth_dst, 6);
 	memcpy(to + 6, f->eth_src, 6);
-	av_put16(to + 12, type);
+	av_put16(to + 12, is_ipv4(&f->path) ? TYPE_IPV4 : TYPE_IPV6);
 }
 
 static void put_ipv4(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
@@ -309,11 +309,6 @@ static void put_ipv6(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
 	to[7] = p->hop_limit;
 	memcpy(to + 8, p->src, 16);
 	memcpy(to + 24, p->dst, 16);
-}
-
-static void put_checksum4(uint8_t *ip)
-{
-	av_put16(ip + 10, fold(sum16(0, ip, IPV4_BYTES)));
 }
 
 /* The sum covers addresses, length, protocol, UDP header and @bytes of @data behind it. */
@@ -366,14 +361,9 @@ static void put_checksums(const struct av_net_path *p, uint8_t *ip, bool checksu
 	bool ipv4 = is_ipv4(p);
 
 	if (ipv4)
-		put_checksum4(ip);
+		av_put16(ip + 10, fold(sum16(0, ip, IPV4_BYTES)));
 	if (!ipv4 || checksum)
 		put_udp_checksum(ip + ip_bytes(p), ipv4 ? 4 : 16, data, bytes);
-}
-
-static uint32_t ether_type(const struct av_net_path *p)
-{
-	return is_ipv4(p) ? TYPE_IPV4 : TYPE_IPV6;
 }
 
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
@@ -400,7 +390,7 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 	if (!at || room < end + AV_ICRC_BYTES)
 		return 0;
 	put_payload(p, to + at);
-	put_ethernet(f, to, ether_type(&f->path));
+	put_ethernet(f, to);
 	(void)put_ip_headers(&f->path, bytes, ip);
 	(void)av_packet_put_headers(p, packet);
 	av_icrc_put(to + end, av_icrc(ip, packet, bytes));
@@ -413,7 +403,7 @@ size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *dat
 {
 	size_t headers = AV_ETH_BYTES + ip_bytes(&f->path) + UDP_BYTES;
 
-	put_ethernet(f, to, ether_type(&f->path));
+	put_ethernet(f, to);
 	put_ip(&f->path, UDP_BYTES + bytes, to + AV_ETH_BYTES);
 	put_checksums(&f->path, to + AV_ETH_BYTES, checksum, datagram, bytes);
 	memcpy(to + headers, datagram, bytes < room - headers ? bytes : room - headers);
