@@ -268,6 +268,18 @@ void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uin
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
 
+void av_spans_pieces(struct av_spans *spans, struct av_seg *seg, const struct iovec *piece,
+		     uint32_t count)
+{
+	spans->count = count;
+	spans->bytes = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		spans->at[i] = (struct av_span){
+			.local = piece[i].iov_base, .length = piece[i].iov_len, .seg = seg};
+		spans->bytes += piece[i].iov_len;
+	}
+}
+
 void av_spans_copy(struct av_spans *to, const struct av_spans *from)
 {
 	to->count = from->count;

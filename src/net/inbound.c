@@ -32,6 +32,7 @@
 #define V6_FLOWINFO    11
 #define GROUP_QPN      0xffffffu
 #define SHOWN	       64 /* to captures at once */
+#define TOGETHER       64 /* packets that are handed over at once */
 
 struct buffers {
 	struct mmsghdr head[DATAGRAMS];
@@ -44,6 +45,7 @@ struct buffers {
 	unsigned int recent;		/* the endpoint by which packets came last */
 	unsigned int turns;		/* of pollers */
 	const struct av_own_fd *passed; /* by which packets are passed on; NULL: it cannot be */
+	struct av_net_packet packet[TOGETHER];
 	uint8_t data[DATAGRAMS][DATAGRAM_BYTES];
 };
 
@@ -176,8 +178,9 @@ static uint32_t owner_of(struct av_net_packet *p)
 struct arrival {
 	struct av_endpoint *by;
 	struct av_gro_split all;
-	uint32_t owner; /* of those that are to be passed on; 0: there are none */
-	bool waits;	/* they wait until there is room for them */
+	unsigned int count; /* of @packet, for one queue pair of this process: to be handed over */
+	uint32_t owner;	    /* of those that are to be passed on; 0: there are none */
+	bool waits;	    /* they wait until there is room for them */
 	struct av_gro_split misrouted;
 };
 
@@ -216,22 +219,39 @@ static bool is_packet_expected(const struct arrival *a, const struct av_net_pack
 	       av_endpoint_find(AV_ENDPOINT_ADDRESS, p->path.dst, 0);
 }
 
-/* @begin: where in @a it begins */
+static void hand_over_own(struct arrival *a)
+{
+	if (a->count)
+		receiver->packets(buffers->packet, a->count);
+	a->count = 0;
+}
+
+/* @p: behind the packets that are to be handed over. @begin: where in @a it begins */
 static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 {
 	bool to_group = av_net_is_group(p->path.dst);
-	uint32_t owner = to_group ? 0 : owner_of(p);
+	uint32_t owner;
 
-	if (!is_packet_expected(a, p))
+	if (a->count && a->count < TOGETHER - 1 &&
+	    p->packet.dest_qpn == buffers->packet[0].packet.dest_qpn) {
+		p->qp = buffers->packet[0].qp;
+		a->count++;
+		return;
+	}
+	hand_over_own(a);
+	owner = to_group ? 0 : owner_of(p);
+	if (!is_packet_expected(a, p)) {
 		av_net_count(AV_NET_NOBODY, 1);
-	else if (owner == av_lock_self && is_management(p))
+	} else if (owner == av_lock_self && is_management(p)) {
 		manager->packet(p);
-	else if (to_group ? p->packet.dest_qpn == GROUP_QPN : owner == av_lock_self)
-		receiver->packet(p);
-	else if (owner && a->by->kind == AV_ENDPOINT_ADDRESS)
+	} else if (to_group ? p->packet.dest_qpn == GROUP_QPN : owner == av_lock_self) {
+		buffers->packet[0] = *p;
+		a->count = 1;
+	} else if (owner && a->by->kind == AV_ENDPOINT_ADDRESS) {
 		is_misrouted(a, owner, p, begin);
-	else
+	} else {
 		av_net_count(AV_NET_NOBODY, 1);
+	}
 }
 
 static void drop_faulty_packet(const struct av_net_packet *p, enum av_datagram_fault fault)
@@ -244,17 +264,18 @@ static void drop_faulty_packet(const struct av_net_packet *p, enum av_datagram_f
 static void hand_over_all(struct arrival *a)
 {
 	enum av_datagram_fault fault;
-	struct av_net_packet p = {0};
+	struct av_net_packet *p = buffers->packet;
 	size_t begin = 0;
 
-	while (av_gro_next(&a->all, &p.path, &p.packet, &fault)) {
+	for (; av_gro_next(&a->all, &p->path, &p->packet, &fault); begin = a->all.at) {
 		av_net_count(AV_NET_IN, 1);
 		if (fault == AV_DATAGRAM_OK)
-			hand_over(a, &p, begin);
+			hand_over(a, p, begin);
 		else
-			drop_faulty_packet(&p, fault);
-		begin = a->all.at;
+			drop_faulty_packet(p, fault);
+		p = &buffers->packet[a->count];
 	}
+	hand_over_own(a);
 	forward_misrouted(a);
 }
 

@@ -60,15 +60,18 @@ struct av_net_seen {
  * one at a time. It holds the lock of receiving, and no other
  */
 struct av_net_receiver {
-	/* A packet for an own queue pair or a group. Takes queue pair locks, waits for pages. */
-	void (*packet)(const struct av_net_packet *p);
+	/*
+	 * Packets for an own queue pair or a group, which came along one path one after the other.
+	 * Takes queue pair locks, waits for pages.
+	 */
+	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
 	 * All packets that arrived together were handled: acknowledge them, or let that wait, with
 	 * @may_wait. Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
 	 */
 	uint64_t (*settled)(bool may_wait);
 	/*
-	 * Packets of this process, before packet() gets them, or after they were sent; called only
+	 * Packets of this process, before packets() gets them, or after they were sent; called only
 	 * while a capture may run. Context: any thread; queue pair locks may be held; keeps errno
 	 */
 	void (*seen)(const struct av_net_seen *seen);

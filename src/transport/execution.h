@@ -312,13 +312,15 @@ struct av_work;
 typedef enum av_fault av_operation(struct av_work *w);
 
 /*
- * A packet's part of a message, which is executed fragment by fragment. @wqe has the operation and
- * rkey of the message, and the address and length of the fragment.
+ * A part of a message, which is executed fragment by fragment: that of packets which arrived one
+ * after the other. @wqe has the operation and rkey of the message, and the address and length of
+ * the fragment.
  */
 struct av_fragment {
-	void *bytes;	 /* the payload; or where to put the answer. @wqe has its length */
-	uint64_t before; /* bytes of the message in earlier packets */
-	uint64_t whole;	 /* first fragment: the length that the message announces; else 0 */
+	const struct iovec *piece; /* the packets' payloads; or where to put the answer */
+	uint32_t pieces;	   /* 1 to AV_MAX_SGE */
+	uint64_t before;	   /* bytes of the message in earlier packets */
+	uint64_t whole; /* first fragment: the length that the message announces; else 0 */
 	struct av_odp_message *message; /* page faults of the responder's memory so far */
 	bool more;			/* more fragments follow */
 	bool again;   /* the requester repeats a request that was executed before */
@@ -327,7 +329,7 @@ struct av_fragment {
 
 struct av_work {
 	const struct av_qp_ref *req, *rsp;  /* both ends; with a packet, the responder twice */
-	const struct av_fragment *fragment; /* the packet that brought it; NULL: none */
+	const struct av_fragment *fragment; /* of packets that brought it; NULL: none */
 	const struct av_sq_wqe *wqe;	    /* in the own ring, or made from a packet */
 	const struct av_wr_opcode *opcode;  /* the opcode's row */
 	struct av_receiver to;		    /* of @rsp, or the SRQ of an XRC request */
@@ -358,7 +360,7 @@ static inline void av_work_event(struct av_work *w, int event)
 
 /**
  * av_find_buffers() - translate the requester's buffers
- * @fragment: the packet that has the bytes, or takes the answer; NULL: none
+ * @fragment: of packets that have the bytes, or take the answer; NULL: none
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
  * Context: as av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list(). Nothing is

@@ -84,7 +84,7 @@ static bool hold_packet(struct av_seg *seg, struct av_overtaken *w,
 static void replay_packet(const struct av_net_packet *packet, uint32_t times)
 {
 	for (uint32_t i = 0; i < times; i++)
-		av_wire_handle(packet, true);
+		av_wire_handle(packet, 1, true);
 }
 
 static void release_due_packets(struct av_overtaken *w, uint64_t now)

@@ -147,27 +147,48 @@ static void request_with_ack(const struct av_qp_ref *end, const struct av_net_pa
 	const struct av_packet ack = {
 		.opcode = AV_OPCODE_ACK, .syndrome = carried[0], .psn = av_get24(carried + 1)};
 
-	av_wire_requested(end, av_wire_answered(end, packet, &ack) ? &plain : packet);
+	av_wire_requested(end, av_wire_answered(end, packet, &ack) ? &plain : packet, 1);
 }
 
-static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_opcode *info,
-			   bool struck)
+/* Return: how many of the packets have been handled, from the first on */
+static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_packet *packet,
+			     unsigned int count)
+{
+	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
+	bool marked = av_net_is_congested(&packet->path);
+	unsigned int n = 1;
+
+	if (marked)
+		packet_marked(end, packet);
+	if (info->operation == AV_OP_CNP) {
+		peer_notified(end, packet);
+	} else if (info->response) {
+		(void)av_wire_answered(end, packet, &packet->packet);
+	} else if (packet->packet.carries) {
+		request_with_ack(end, packet);
+	} else {
+		while (n < count && !marked && !packet[n].packet.carries &&
+		       !av_opcode_info(packet[n].packet.opcode)->response)
+			n++;
+		av_wire_requested(end, packet, n);
+	}
+	return n;
+}
+
+static void dispatch_to_qp(const struct av_net_packet *packet, unsigned int count, bool struck)
 {
 	struct av_qp_ref end = av_qp_get_at(&packet->qp);
+	bool each = end.seg && !struck && av_is_observed(end.seg);
 
-	if (!end.seg || !end.seg->own || (!struck && av_observed_packet(end.seg, packet)) ||
-	    !end.qp || !atomic_load_explicit(&end.qp->wire, memory_order_relaxed))
-		end.qp = NULL; /* who has locks of one without packets may be stopped */
-	if (end.qp && av_net_is_congested(&packet->path))
-		packet_marked(&end, packet);
-	if (end.qp && info->operation == AV_OP_CNP)
-		peer_notified(&end, packet);
-	else if (end.qp && info->response)
-		(void)av_wire_answered(&end, packet, &packet->packet);
-	else if (end.qp && packet->packet.carries)
-		request_with_ack(&end, packet);
-	else if (end.qp)
-		av_wire_requested(&end, packet);
+	/* Who has locks of one without packets may be stopped. */
+	if (!end.seg || !end.seg->own || !end.qp ||
+	    !atomic_load_explicit(&end.qp->wire, memory_order_relaxed))
+		end.qp = NULL;
+	for (unsigned int n; end.seg && end.seg->own && count > 0; packet += n, count -= n) {
+		n = each ? 1 : count;
+		if ((!each || !av_observed_packet(end.seg, packet)) && end.qp)
+			n = dispatch(&end, packet, n);
+	}
 	av_seg_put(end.seg);
 	if (owed_count == OWED_MAX)
 		(void)settled(false);
@@ -185,25 +206,29 @@ void av_wire_damaged(uint32_t qpn)
 	av_seg_put(end.seg);
 }
 
-void av_wire_handle(const struct av_net_packet *packet, bool struck)
+static bool is_datagram(const struct av_net_packet *packet)
 {
-	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
-
-	if (!info)
-		return;
-	if ((packet->packet.opcode & SERVICE_BITS) != AV_SERVICE_UD)
-		dispatch_to_qp(packet, info, struck);
-	else if (is_of_partition(&packet->packet))
-		av_datagram_arrived(packet, struck);
+	return (packet->packet.opcode & SERVICE_BITS) == AV_SERVICE_UD;
 }
 
-static void receive_wire_packet(const struct av_net_packet *packet)
+/* A queue pair has packets of one service: what comes with those of another is dropped. */
+void av_wire_handle(const struct av_net_packet *packet, unsigned int count, bool struck)
 {
-	av_wire_handle(packet, false);
+	if (!is_datagram(packet))
+		dispatch_to_qp(packet, count, struck);
+	else
+		for (; count > 0; count--, packet++)
+			if (is_datagram(packet) && is_of_partition(&packet->packet))
+				av_datagram_arrived(packet, struck);
+}
+
+static void receive_wire_packets(const struct av_net_packet *packet, unsigned int count)
+{
+	av_wire_handle(packet, count, false);
 }
 
 const struct av_net_receiver av_wire_receiver = {
-	.packet = receive_wire_packet,
+	.packets = receive_wire_packets,
 	.settled = settled,
 	.seen = av_capture_seen,
 	.damaged = av_wire_damaged,

@@ -125,6 +125,16 @@ struct av_wire_read {
 	bool dropped; /* a request that arrived meanwhile was dropped */
 };
 
+/* A message that is arriving. */
+struct av_wire_coming {
+	enum av_operation operation;
+	bool begun;	    /* its first packet has arrived, its last has not */
+	uint64_t received;  /* bytes of it so far */
+	uint64_t announced; /* length of an RDMA WRITE */
+	uint64_t addr;	    /* and its address */
+	uint32_t rkey;
+};
+
 /* A datagram queue pair receives for @group at @address, which it has opened. */
 struct av_wire_joined {
 	uint8_t address[16], group[16];
@@ -177,12 +187,7 @@ struct av_wire {
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
 	/* Responder; guarded by @resp_lock. */
-	enum av_operation message; /* of the message that is arriving, if one is */
-	bool in_message;	   /* its first packet has arrived, its last has not */
-	uint64_t received;	   /* bytes of it so far */
-	uint64_t announced;	   /* length of an RDMA WRITE */
-	uint64_t addr;		   /* and its address */
-	uint32_t rkey;
+	struct av_wire_coming coming;
 	struct av_odp_message target;
 	struct av_wire_read read;
 	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
@@ -217,16 +222,19 @@ static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 /*
  * Packets that arrived. Context of these functions: the thread that receives packets (struct
  * av_net_receiver); no queue pair lock held.
- * @struck: the fault rules have already decided on this packet
+ * @packet: @count of them, along one path to one queue pair
+ * @struck: the fault rules have already decided on them
  */
-void av_wire_handle(const struct av_net_packet *packet, bool struck);
+void av_wire_handle(const struct av_net_packet *packet, unsigned int count, bool struck);
 
 /*
- * A request packet, or an answer packet, arrived for an own queue pair; ignored if not of its peer.
+ * Request packets, one after the other, or an answer packet, arrived for an own queue pair; those
+ * that are not of its peer are ignored.
  * @answer: @packet's own, or the acknowledgement that it carries. av_wire_answered() returns false
  * if it is not of the peer, or carried by one that was not told that it may.
  */
-void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
+void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet,
+		       unsigned int count);
 bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		      const struct av_packet *answer);
 

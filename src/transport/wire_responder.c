@@ -24,6 +24,7 @@
 struct arrival {
 	const struct av_qp_ref *end;
 	struct av_wire *w;
+	const struct av_net_packet *next, *behind; /* those that came with it, and are left */
 	const struct av_packet *p;
 	const struct av_opcode *info;
 	struct av_sq_wqe head;
@@ -213,26 +214,26 @@ static bool ends(const struct arrival *a)
 /* Is it of the operation that has begun, and at the same shared receive queue, if XRC names one? */
 static bool goes_on(const struct arrival *a)
 {
-	return a->w->message == (enum av_operation)a->info->operation &&
+	return a->w->coming.operation == (enum av_operation)a->info->operation &&
 	       (a->w->service != AV_SERVICE_XRC || a->p->srqn == a->end->qp->receiving_srqn);
 }
 
 /* Does the packet go on with what has come so far, and has it the length that it must have? */
 static bool is_in_order(const struct arrival *a)
 {
-	const struct av_wire *w = a->w;
-	uint32_t bytes = a->p->payload_bytes;
+	const struct av_wire_coming *c = &a->w->coming;
+	uint32_t bytes = a->p->payload_bytes, mtu = a->w->mtu;
 
-	if (starts_message(a) == w->in_message || (w->in_message && !goes_on(a)))
+	if (starts_message(a) == c->begun || (c->begun && !goes_on(a)))
 		return false;
-	if (ends(a) ? bytes > w->mtu || (!starts_message(a) && bytes == 0) : bytes != w->mtu)
+	if (ends(a) ? bytes > mtu || (!starts_message(a) && bytes == 0) : bytes != mtu)
 		return false;
 	if (a->info->operation != AV_OP_WRITE)
 		return true;
 	if (starts_message(a))
 		return ends(a) ? a->p->length == bytes
 			       : a->p->length > bytes && a->p->length <= AV_WIRE_MESSAGE_MAX;
-	return ends(a) ? w->received + bytes == w->announced : w->received + bytes < w->announced;
+	return ends(a) ? c->received + bytes == c->announced : c->received + bytes < c->announced;
 }
 
 static bool has_fragments(const struct arrival *a)
@@ -252,44 +253,68 @@ static bool is_sound(const struct arrival *a)
 {
 	if (has_fragments(a))
 		return is_in_order(a);
-	return !a->w->in_message && announces_rightly(a);
+	return !a->w->coming.begun && announces_rightly(a);
 }
 
 /* Where the fragment belongs in its message. */
-static void locate_fragment(struct arrival *a)
+static void locate_fragment(struct arrival *a, const struct iovec *piece)
 {
-	const struct av_wire *w = a->w;
+	const struct av_wire_coming *c = &a->w->coming;
 	bool first = starts_message(a);
 
 	a->fragment = (struct av_fragment){
-		.bytes = (void *)(uintptr_t)a->p->payload,
-		.before = first ? 0 : w->received,
+		.piece = piece,
+		.before = first ? 0 : c->received,
 		.whole = first && a->info->operation == AV_OP_WRITE ? a->p->length : 0,
 		.message = &a->w->target,
-		.more = !ends(a),
 	};
 	if (first) {
 		a->w->target = (struct av_odp_message){0};
 	} else {
-		a->head.remote_addr = w->addr + w->received;
-		a->head.rkey = w->rkey;
+		a->head.remote_addr = c->addr + c->received;
+		a->head.rkey = c->rkey;
 	}
+	a->head.bytes = 0;
 }
 
-/* The fragment has been executed. */
-static void record_fragment(struct arrival *a)
+/* The packet is a piece of the fragment. */
+static void add_piece(struct arrival *a, struct iovec *piece)
 {
-	struct av_wire *w = a->w;
+	struct av_wire_coming *c = &a->w->coming;
 
-	if (starts_message(a)) {
-		w->message = (enum av_operation)a->info->operation;
-		w->received = 0;
-		w->addr = a->p->addr;
-		w->rkey = a->p->rkey;
-		w->announced = a->p->length;
+	if (starts_message(a))
+		*c = (struct av_wire_coming){
+			.operation = (enum av_operation)a->info->operation,
+			.addr = a->p->addr,
+			.rkey = a->p->rkey,
+			.announced = a->p->length,
+		};
+	piece[a->fragment.pieces++] =
+		(struct iovec){(void *)(uintptr_t)a->p->payload, a->p->payload_bytes};
+	a->head.bytes += a->p->payload_bytes;
+	a->head.flags |= a->p->solicited ? IBV_SEND_SOLICITED : 0;
+	a->fragment.more = c->begun = !ends(a);
+	c->received += a->p->payload_bytes;
+}
+
+/* Turn to the next packet, if it goes on with this one's message, and is of the same request. */
+static bool take_next(struct arrival *a)
+{
+	const struct av_packet *p = a->p;
+	const struct av_opcode *info = a->info;
+
+	if (ends(a) || a->fragment.pieces == AV_MAX_SGE || a->next == a->behind)
+		return false;
+	a->p = &a->next->packet;
+	a->info = av_opcode_info(a->p->opcode);
+	if (a->p->psn == av_psn_after(p->psn, 1) && is_in_order(a) &&
+	    av_packet_wr_opcode(a->info) == a->head.opcode && av_wire_is_peer(a->end, a->next)) {
+		a->next++;
+		return true;
 	}
-	w->received += a->p->payload_bytes;
-	w->in_message = !ends(a);
+	a->p = p;
+	a->info = info;
+	return false;
 }
 
 /* --- execution ------------------------------------------------------------------- */
@@ -322,7 +347,7 @@ static bool execute_or_nak(struct arrival *a)
 	uint8_t syndrome = done ? AV_NAK_NONE : fragment_nak_syndrome(a);
 
 	if (syndrome != AV_NAK_NONE)
-		send_answer(a, AV_OP_ACK, a->p->psn, syndrome, 0);
+		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, syndrome, 0);
 	return done;
 }
 
@@ -342,14 +367,23 @@ static uint64_t answer_due(const struct arrival *a)
 	return w->pays == PAYS && atomic_load(&w->carries_acks) ? av_now_ns() + ANSWER_NS : 0;
 }
 
+/* Execute the packet, and those right behind it that go on with its message, as one fragment. */
 static void execute_payload(struct arrival *a)
 {
-	locate_fragment(a);
+	struct av_wire_coming before = a->w->coming;
+	struct iovec piece[AV_MAX_SGE];
+	bool asked = false;
+
+	locate_fragment(a, piece);
+	do {
+		add_piece(a, piece);
+		asked |= a->p->ack_request;
+	} while (take_next(a));
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
-	if (a->p->ack_request || ends(a))
+	if (asked || ends(a))
 		av_wire_owe(a->end, a->w, answer_due(a));
-	if (execute_or_nak(a))
-		record_fragment(a);
+	if (!execute_or_nak(a))
+		a->w->coming = before;
 }
 
 /* One packet of a READ's answer, its payload read into the packet. */
@@ -358,16 +392,16 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 {
 	struct av_packet p;
 	uint64_t before = (uint64_t)index * a->w->mtu;
-	uint8_t *place;
+	struct iovec place;
 
 	(void)av_wire_packet(m, index, &p);
 	a->fragment.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
-	place = burst ? av_net_put(burst, &p) : NULL;
-	if (!place)
+	place.iov_base = burst ? av_net_put(burst, &p) : NULL;
+	if (!place.iov_base)
 		return false;
-	a->fragment.bytes = place;
+	place.iov_len = a->head.bytes = p.payload_bytes;
+	a->fragment.piece = &place;
 	a->head.remote_addr = a->p->addr + before;
-	a->head.bytes = p.payload_bytes;
 	a->fragment.before = before;
 	a->fragment.whole = index == 0 ? a->p->length : 0;
 	a->fragment.more = before + p.payload_bytes < a->p->length;
@@ -402,7 +436,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
-	a->fragment = (struct av_fragment){.message = &r->source};
+	a->fragment = (struct av_fragment){.pieces = 1, .message = &r->source};
 	while (r->next < until)
 		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
 	if (burst)
@@ -471,9 +505,10 @@ static void execute_word(struct arrival *a)
 	bool write = a->info->operation == AV_OP_ATOMIC_WRITE;
 	bool atomic = !write && a->info->operation != AV_OP_FLUSH;
 	uint64_t original = 0;
+	struct iovec word = {write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
+			     sizeof(original)};
 
-	a->fragment = (struct av_fragment){.bytes = write ? (void *)(uintptr_t)a->p->payload
-							  : (void *)&original};
+	a->fragment = (struct av_fragment){.piece = &word, .pieces = 1};
 	if (!execute_or_nak(a))
 		return;
 	record_kept_answer(a, atomic, original);
@@ -552,9 +587,9 @@ static void drop_message(struct arrival *a)
 {
 	struct av_receiver to = av_receiver_of(a->end);
 
-	if (a->w->in_message)
+	if (a->w->coming.begun)
 		av_count_rsp(a->end->qp, AV_RSP_DROPPED);
-	a->w->in_message = false;
+	a->w->coming.begun = false;
 	if (a->end->qp->receiving)
 		av_receive_cancel(&to);
 }
@@ -563,9 +598,9 @@ static void unreliable(struct arrival *a)
 {
 	bool gap = a->p->psn != a->end->qp->expected_psn;
 
-	if (gap || (starts_message(a) && a->w->in_message))
+	if (gap || (starts_message(a) && a->w->coming.begun))
 		drop_message(a);
-	if (!starts_message(a) && !a->w->in_message)
+	if (!starts_message(a) && !a->w->coming.begun)
 		return;
 	a->end->qp->expected_psn = a->p->psn;
 	if (!has_fragments(a) || !is_in_order(a)) {
@@ -574,7 +609,7 @@ static void unreliable(struct arrival *a)
 	}
 	execute_payload(a);
 	if (a->outcome.lost)
-		a->w->in_message = false;
+		a->w->coming.begun = false;
 }
 
 /* @qpn: of the queue pair, when its @resp_lock was taken */
@@ -586,24 +621,43 @@ static void release_responder(const struct arrival *a, uint32_t qpn)
 		av_sq_progress(a->end, NULL); /* flush its own send queue */
 }
 
-void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet)
+/* Handle packets until an event is to be raised. Return: false: the queue pair is not to be had */
+static bool handle_requests(struct arrival *a)
 {
-	struct arrival a = {
-		.end = end, .p = &packet->packet, .info = av_opcode_info(packet->packet.opcode)};
 	uint32_t qpn;
 
-	if (!av_responder_acquire(end))
-		return;
-	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
-	qpn = atomic_load(&end->qp->qpn);
-	if (a.w && av_wire_is_peer(end, packet) && answers(end)) {
-		fill_arrival_wqe(&a);
-		if (a.w->service == AV_SERVICE_UC)
-			unreliable(&a);
+	if (!av_responder_acquire(a->end))
+		return false;
+	a->w = av_wire_at(a->end->seg, a->end->qp->index); /* by now: it may have ended */
+	qpn = atomic_load(&a->end->qp->qpn);
+	while (a->next < a->behind && !a->events.count && !a->outcome.responder_failed) {
+		const struct av_net_packet *packet = a->next++;
+
+		if (!a->w || !av_wire_is_peer(a->end, packet) || !answers(a->end))
+			continue;
+		a->p = &packet->packet;
+		a->info = av_opcode_info(a->p->opcode);
+		fill_arrival_wqe(a);
+		if (a->w->service == AV_SERVICE_UC)
+			unreliable(a);
 		else
-			reliable(&a);
+			reliable(a);
 	}
-	release_responder(&a, qpn);
+	release_responder(a, qpn);
+	return true;
+}
+
+void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet,
+		       unsigned int count)
+{
+	struct arrival a = {.end = end, .next = packet, .behind = packet + count};
+
+	while (a.next < a.behind) {
+		if (!handle_requests(&a))
+			a.next++;
+		a.outcome = (struct av_outcome){0};
+		a.events.count = 0;
+	}
 }
 
 uint64_t av_wire_read_on(const struct av_qp_ref *end)

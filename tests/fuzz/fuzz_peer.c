@@ -373,7 +373,7 @@ static void make_packet(const struct queue *q, const struct step *s, struct av_n
 
 static void deliver(void *arg)
 {
-	av_wire_receiver.packet(arg);
+	av_wire_receiver.packets(arg, 1);
 }
 
 static void run(const struct step *s)

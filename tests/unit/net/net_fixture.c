@@ -71,6 +71,12 @@ static void keep(const struct av_net_packet *p)
 	atomic_store(&kept_count, i + 1);
 }
 
+static void keep_all(const struct av_net_packet *p, unsigned int count)
+{
+	for (; count > 0; count--)
+		keep(p++);
+}
+
 static uint64_t settled(bool may_wait)
 {
 	unsigned int received = atomic_load(&kept_count);
@@ -125,7 +131,7 @@ unsigned int begin_capture(void)
 
 uint32_t enter(void)
 {
-	static const struct av_net_receiver receiver = {keep, settled, show, damaged, forked};
+	static const struct av_net_receiver receiver = {keep_all, settled, show, damaged, forked};
 	uint32_t ref;
 	int fd;
 

@@ -24,12 +24,12 @@ static uint8_t group[16], other_group[16];
 static _Atomic uint32_t *got; /* of each member; shared */
 static unsigned int number;   /* of this one */
 
-static void count(const struct av_net_packet *p)
+static void count(const struct av_net_packet *p, unsigned int packets)
 {
 	if (p->packet.dest_qpn == GROUP_QPN && memcmp(p->path.dst, group, 16) == 0)
-		atomic_fetch_add(&got[number], 1);
+		atomic_fetch_add(&got[number], packets);
 	else
-		atomic_fetch_add(&got[number], OTHER);
+		atomic_fetch_add(&got[number], OTHER * packets);
 }
 
 static uint64_t settled(bool may_wait)
@@ -37,7 +37,7 @@ static uint64_t settled(bool may_wait)
 	return UINT64_MAX;
 }
 
-static const struct av_net_receiver receiver = {.packet = count, .settled = settled};
+static const struct av_net_receiver receiver = {.packets = count, .settled = settled};
 
 static int send_to(const uint8_t to[16], uint32_t qpn)
 {

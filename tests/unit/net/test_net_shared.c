@@ -35,13 +35,13 @@ static struct member *self;
 static struct av_net_path path;
 static uint32_t sender;
 
-static void count(const struct av_net_packet *p)
+static void count(const struct av_net_packet *p, unsigned int packets)
 {
 	unsigned int i = 0;
 
 	while (i < QPS && self->qpn[i] != p->packet.dest_qpn)
 		i++;
-	atomic_fetch_add(i < QPS ? &self->got[i] : &self->others, 1);
+	atomic_fetch_add(i < QPS ? &self->got[i] : &self->others, packets);
 }
 
 static uint64_t settled(bool may_wait)
@@ -53,7 +53,7 @@ static uint64_t settled(bool may_wait)
 /* What a member does: it opens the address, and leaves when it is told to. */
 static void be_member(struct member *m, bool own)
 {
-	static const struct av_net_receiver receiver = {.packet = count, .settled = settled};
+	static const struct av_net_receiver receiver = {.packets = count, .settled = settled};
 	uint32_t ref = enter();
 	char byte;
 

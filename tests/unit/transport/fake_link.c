@@ -287,7 +287,35 @@ static void manage(const struct packet *p, const struct av_net_packet *net)
 	link_be(before);
 }
 
-static void arrive(const struct packet *p)
+/* Packets for one queue pair that have arrived together, which are handed over together. */
+static struct {
+	unsigned int count;
+	struct av_net_packet net[BURST];
+	struct packet *packet[BURST];
+} together;
+
+static void hand_over(void)
+{
+	if (together.count == 0)
+		return;
+	link_run_as(host_of(together.net[0].path.dst));
+	receiver->packets(together.net, together.count);
+	while (together.count > 0)
+		give_back(together.packet[--together.count]);
+}
+
+static void add(struct packet *p, const struct av_net_packet *net)
+{
+	const struct av_net_packet *first = together.net;
+
+	if (together.count == BURST || net->packet.dest_qpn != first->packet.dest_qpn ||
+	    memcmp(&net->path, &first->path, sizeof(net->path)) != 0)
+		hand_over();
+	together.net[together.count] = *net;
+	together.packet[together.count++] = p;
+}
+
+static void arrive(struct packet *p)
 {
 	struct av_net_packet net;
 	enum av_datagram_fault fault;
@@ -296,16 +324,17 @@ static void arrive(const struct packet *p)
 	if (parse(&cut, p, &net, &fault)) {
 		if (setting->arrives)
 			setting->arrives(&(struct link_arrival){host_of(p->path.src), &net});
-		if (net.packet.dest_qpn == AV_NET_MANAGEMENT_QPN) {
-			manage(p, &net);
-		} else {
-			link_run_as(host_of(p->path.dst));
+		if (net.packet.dest_qpn != AV_NET_MANAGEMENT_QPN) {
 			net.qp = av_dir_qpn_find(net.packet.dest_qpn);
-			receiver->packet(&net);
+			add(p, &net);
+			return;
 		}
+		hand_over();
+		manage(p, &net);
 	} else if (fault == AV_DATAGRAM_BAD_CRC) {
 		receiver->damaged(net.packet.dest_qpn);
 	}
+	give_back(p);
 }
 
 static void settle(bool may_wait)
@@ -327,8 +356,10 @@ static bool arrive_all(void)
 		queue = p->next;
 		under_way--;
 		arrive(p);
-		give_back(p);
 		any = true;
+		if (!setting->each && queue && queue->due_ns <= now)
+			continue;
+		hand_over();
 		if (setting->each)
 			settle(true);
 	}

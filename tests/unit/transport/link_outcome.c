@@ -253,7 +253,7 @@ static void check_connection(unsigned int host)
 	MUST_BE(w->sent, next);
 	MUST(w->next == s->end.qp->sq_next && w->begun_end == s->end.qp->sq_next && w->begun == 0);
 	MUST(!w->active && !w->waits && !atomic_load(&w->ack_pending) &&
-	     w->in_message == in->coming);
+	     w->coming.begun == in->coming);
 	MUST_BE(w->read.next, w->read.packets);
 	MUST(!w->read.dropped && !atomic_load(&s->end.qp->reading));
 	if (!link_is_reliable())

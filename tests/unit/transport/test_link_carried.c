@@ -257,7 +257,7 @@ static void receive_carrying(uint8_t syndrome)
 	memcpy(net.path.src, link_gid(0).raw, sizeof(net.path.src));
 	memcpy(net.path.dst, link_gid(1).raw, sizeof(net.path.dst));
 	net.qp = av_dir_qpn_find(net.packet.dest_qpn);
-	av_wire_handle(&net, false);
+	av_wire_handle(&net, 1, false);
 }
 
 /* Else its four bytes are payload. */
