@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "observe/strict.h"
 #include "wire/packet.h"
 
 #define LID_MAX	  49151 /* 0xBFFF, the last unicast LID */
@@ -127,6 +128,19 @@ static bool set_guid(struct av_device *dev, struct av_word value, const struct k
 	return true;
 }
 
+static bool set_strict(struct av_device *dev, struct av_word value, const struct key *key)
+{
+	enum av_freedom which = av_freedom_by_name(value);
+
+	dev->strict = which == AV_FREEDOM_N ? 0 : AV_FREEDOM_BIT(which);
+	return which != AV_FREEDOM_N;
+}
+
+static bool set_seed(struct av_device *dev, struct av_word value, const struct key *key)
+{
+	return av_word_number(value, 10, &dev->seed) && dev->seed;
+}
+
 #define LIMIT(name, max)                                                            \
 	{                                                                           \
 #name, set_number, NULL, max, offsetof(struct av_device, attr.name) \
@@ -138,6 +152,8 @@ static const struct key keys[] = {
 	{"guid", set_guid, "16 hexadecimal digits, not all 0", 0, 0},
 	{"gid_rows", set_gid_rows, "single or mlx5", 0, 0},
 	{"lid", set_lid, NULL, LID_MAX, 0},
+	{"strict", set_strict, "the name of a freedom: 'anyverbs help strict' lists them", 0, 0},
+	{"seed", set_seed, "1 to 18446744073709551615", 0, 0},
 	{"gids", set_number, NULL, AV_GID_MAX, offsetof(struct av_device, port.gid_tbl_len)},
 	LIMIT(max_qp, AV_MAX_QP),
 	LIMIT(max_qp_wr, AV_MAX_QP_WR),
@@ -185,7 +201,9 @@ static void parse_setting(struct av_config *config, struct av_device *dev, unsig
 	struct av_word value = setting, name = split_config_word(&value, '=');
 	size_t row = find_config_key(name);
 
-	if (!value.text) {
+	if (!value.text && av_word_is(name, "strict")) {
+		dev->strict = AV_FREEDOM_ALL;
+	} else if (!value.text) {
 		record_config_error(config, "%s: '%.*s' is not KEY=VALUE", dev->ibv.name,
 				    quote(setting), setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
@@ -353,6 +371,21 @@ static void parse_item(struct av_config *config, struct av_word text)
 		parse_device(config, name, text);
 }
 
+/*
+ * The names of freedoms are separated as devices are. Does @item add one to those of the devices
+ * from @first on?
+ */
+static bool adds_freedom(struct av_config *config, unsigned int first, struct av_word item)
+{
+	enum av_freedom which = av_freedom_by_name(item);
+
+	if (which == AV_FREEDOM_N || first == config->device_count || !config->device[first].strict)
+		return false;
+	for (; first < config->device_count; first++)
+		config->device[first].strict |= AV_FREEDOM_BIT(which);
+	return true;
+}
+
 /* Position in the list + 1, or the next free number. */
 static void assign_lids(struct av_config *config)
 {
@@ -370,14 +403,21 @@ static void assign_lids(struct av_config *config)
 
 void av_config_parse(const char *text, struct av_config *config)
 {
-	struct av_word rest = {text, text ? strlen(text) : 0};
+	struct av_word rest = {text, text ? strlen(text) : 0}, item;
+	unsigned int first = 0, count;
 
 	_Static_assert(AV_ARRAY_SIZE(keys) <= 32, "a bit for each key");
 	memset(config, 0, sizeof(*config));
 	if (!rest.len)
 		rest.text = NULL;
-	while (rest.text)
-		parse_item(config, split_config_word(&rest, ','));
+	while (rest.text) {
+		item = split_config_word(&rest, ',');
+		count = config->device_count;
+		if (adds_freedom(config, first, item))
+			continue;
+		first = count;
+		parse_item(config, item);
+	}
 	if (!config->device_count)
 		config->device[config->device_count++] = av_device_default;
 	assign_lids(config);

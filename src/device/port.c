@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "device/switches.h"
 #include "observe/check.h"
 #include "registry/directory.h"
@@ -499,6 +500,8 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
 	seg->head->port = (uint32_t)port;
 	seg->head->mtu = (uint8_t)active_mtu((uint32_t)port, dev);
 	seg->head->switches = switches;
+	seg->head->strict = dev->strict;
+	seg->head->seed = dev->seed ? dev->seed : av_random();
 	return seg;
 }
 

@@ -486,6 +486,10 @@ const char *av_verb_name(unsigned int verb);
 	X(FATAL,            "ibv_get_async_event(3)", "the device has failed", "close the context and open the device again") \
 	X(PORT_DOWN,        "ibv_get_async_event(3)", "the port is down", "is the host's interface up? anyverbs info says what the port follows") \
 	X(EXECUTOR_DIED,    "ibv_modify_qp(3)",     "a process died while it was executing a request of this queue pair", "") \
+	X(STRICT_WRITE_ORDER, "IBTA 1, 9.5, o9-20", "the last {wanted} B landed {limit} ns before the others; the order of a WRITE's bytes is not defined", "that they are there, say only its completion, and that of a message behind it") \
+	X(STRICT_READ_ORDER, "IBTA 1, 9.5, o9-20", "the last {wanted} B landed {limit} ns before the others; the order of a READ's bytes is not defined", "only its completion says that they are there") \
+	X(STRICT_LATE_READ, "ibv_post_send(3)", "the program changed these bytes within {limit} ns of the post; they were sent as they are now", "leave them as they are until the completion") \
+	X(STRICT_UNDEFINED, "ibv_poll_cq(3)", "fields that this completion leaves undefined are garbage", "of a failed completion only wr_id, status, qp_num and vendor_err are valid") \
 	X(INJECTED,         "anyverbs_faults(5)",   "injected by fault rule {wanted} ({limit:fault}); the consequences are intended", "anyverbs faults list shows the rules, anyverbs faults clear removes them")
 /* clang-format on */
 
@@ -641,11 +645,12 @@ AV_COLD void av_diag_state(uint32_t state);
 /*
  * Complete the pending record, append it to the flight recorder, and empty it. Of repeats within a
  * second, only the 2nd, 4th, 8th ... make a record, which replaces the one before.
+ * Return: the record's number + 1; 0: none was made
  */
-AV_COLD void av_report(void);
+AV_COLD uint64_t av_report(void);
 
-/* Append @record, without a change to the pending record. */
-AV_COLD void av_report_beside(const struct av_flight_record *record);
+/* Append @record, without a change to the pending record. Return: as av_report() */
+AV_COLD uint64_t av_report_beside(const struct av_flight_record *record);
 
 /* Report that @verb fails: the pending record if of @err, else av_check_of_errno(). Return: @err */
 AV_COLD int av_refused(enum av_verb verb, int err);

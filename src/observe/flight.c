@@ -423,11 +423,11 @@ static void print(const struct av_flight_record *r)
 	(void)av_write_quietly(STDERR_FILENO, text, av_explain(r, text));
 }
 
-void av_report(void)
+uint64_t av_report(void)
 {
 	AV_UNCANCELLED;
 	struct av_flight_record r = mine.pending;
-	uint64_t now = av_now_ns();
+	uint64_t now = av_now_ns(), number = 0;
 	int saved = errno;
 
 	av_diag_drop();
@@ -437,21 +437,25 @@ void av_report(void)
 		r.time_ns = av_now_real_ns();
 		if (r.repeats && mine.row_count)
 			withdraw_last();
-		append_diag_row(av_flight_append(&r));
+		number = av_flight_append(&r);
+		append_diag_row(number);
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
 	}
 	errno = saved;
+	return number;
 }
 
-void av_report_beside(const struct av_flight_record *record)
+uint64_t av_report_beside(const struct av_flight_record *record)
 {
 	AV_UNCANCELLED;
 	struct av_flight_record before = mine.pending;
+	uint64_t number;
 
 	mine.pending = *record;
-	av_report();
+	number = av_report();
 	mine.pending = before;
+	return number;
 }
 
 void av_overcome(enum av_verb verb)

@@ -107,6 +107,7 @@ enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
 	AV_WATCHED_MISUSE = 4,
+	AV_WATCHED_STRICT = 8,
 };
 
 struct av_seg_head {
@@ -121,6 +122,8 @@ struct av_seg_head {
 	char process[16];  /* name of the owner's program */
 	char device[64];   /* name of the opened device */
 	uint32_t switches; /* switches that were on at the opening: device/device.h */
+	uint32_t strict;   /* freedoms that the device uses, and the seed of their use: */
+	uint64_t seed;	   /* observe/strict.h */
 
 	/*
 	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
@@ -256,6 +259,7 @@ struct av_odp_gauge;
 struct av_faults;
 struct av_injections;
 struct av_send_sums;
+struct av_strict;
 struct av_overtaken;
 struct av_table;
 
@@ -279,6 +283,7 @@ struct av_seg {
 	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
 	_Atomic(struct av_send_sums *) sums;	/* the same */
 	_Atomic(struct av_injections *) inject; /* the same */
+	_Atomic(struct av_strict *) strict;	/* the same */
 	_Atomic(struct av_table *) wires;	/* the same: queue pairs on the wire */
 	_Atomic(struct av_overtaken *) late;	/* the same: packets that wait for earlier ones */
 	struct av_odp_counters *odp;		/* of the device, in the directory */

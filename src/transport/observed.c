@@ -44,9 +44,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 	return true;
 }
 
-/* Return:  false: there is nothing to sum, or it cannot be reached */
-static bool sum_send_buffers(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
-			     uint64_t *sum)
+bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint64_t *sum)
 {
 	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;
 	struct av_spans spans;
@@ -84,7 +82,7 @@ static void sum_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 	uint64_t sum;
 
-	if (!e || !sum_send_buffers(end, wqe, &sum))
+	if (!e || !av_send_sum(end, wqe, &sum))
 		return;
 	if (e->qpn != qpn)
 		*e = (struct entry){.qpn = qpn};
@@ -121,9 +119,9 @@ static const struct av_observer sums_observer = {
 	.waits = sum_waits,
 };
 
-/* In this order: captures note the time of a request before a fault strikes it. */
+/* In this order: captures note the time of a request before it is held, or a fault strikes it. */
 static const struct av_observer *const observers[] = {&sums_observer, &av_capture_observer,
-						      &av_fault_observer};
+						      &av_strict_observer, &av_fault_observer};
 
 bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe)

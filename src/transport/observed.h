@@ -68,7 +68,7 @@ struct av_observer {
 	bool (*packet)(struct av_seg *seg, const struct av_net_packet *packet);
 };
 
-extern const struct av_observer av_capture_observer, av_fault_observer;
+extern const struct av_observer av_capture_observer, av_fault_observer, av_strict_observer;
 
 /*
  * Call the observers of a watched context, in the order of their table. @o: out. Callers read
@@ -103,6 +103,12 @@ static inline bool av_observed_packet(struct av_seg *seg, const struct av_net_pa
 uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 #define AV_SEND_SUM_BYTES 65536u
 
+/*
+ * The sum of the request's buffers, as far as AV_SEND_SUM_BYTES. Context: as struct av_observer; may
+ * wait for pages. Return: false: it reads no buffers, or they cannot be reached
+ */
+bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint64_t *sum);
+
 /* Free the sums of a segment that is being closed: no thread executes a request of it any more. */
 void av_send_sum_end(struct av_seg *seg);
 
@@ -130,6 +136,12 @@ void av_capture_seen(const struct av_net_seen *seen);
  * it, and watch the context if a capture covers it. Thread-safe; preserves errno.
  */
 void av_capture_context_opened(struct av_seg *seg);
+
+/* === strict ====================================================================== */
+
+/* A context has been opened: use the freedoms of a strict device. It is being closed: free them. */
+void av_strict_begin(struct av_seg *seg);
+void av_strict_end(struct av_seg *seg);
 
 /* === inject ====================================================================== */
 

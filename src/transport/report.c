@@ -358,6 +358,31 @@ void av_report_event(const struct av_qp_ref *end, enum av_check check, int event
 	av_report_beside(&r);
 }
 
+uint64_t av_report_freedom(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
+			   enum av_check check, uint64_t wanted, uint64_t limit)
+{
+	bool remote = av_wr_opcode(wqe->opcode)->source && av_wr_opcode(wqe->opcode)->rights;
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = (uint16_t)check,
+		.has = AV_HAS_MEASURE | AV_HAS_REQUEST,
+		.opcode = wqe->opcode,
+		.wr_id = wqe->wr_id,
+		.wanted = wanted,
+		.limit = limit,
+	};
+
+	if (remote || (wqe->count && !(wqe->flags & IBV_SEND_INLINE))) {
+		r.has |= AV_HAS_ACCESS;
+		r.remote = remote;
+		r.key = remote ? wqe->rkey : wqe->sge[0].lkey;
+		r.address = remote ? wqe->remote_addr : wqe->sge[0].addr;
+		r.length = wqe->bytes;
+	}
+	of_queue_pair(&r, end->seg, av_qp_number(end));
+	return av_report_beside(&r);
+}
+
 void av_report_send_cq(const struct av_qp_ref *end)
 {
 	uint32_t capacity;

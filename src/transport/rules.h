@@ -262,6 +262,13 @@ struct av_dropped {
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
 /*
+ * A strict device used a freedom at a request. @wanted, @limit: of the check's sentence.
+ * Context: @end's @req_lock is held. Return: as av_report()
+ */
+uint64_t av_report_freedom(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
+			   enum av_check check, uint64_t wanted, uint64_t limit);
+
+/*
  * An unreliable connection lost a message at its responder, whose @resp_lock is held; with
  * AV_FAULT_RETRY_EXHAUSTED at its requester: no responder answers. Context: as av_report_request().
  */

@@ -358,8 +358,10 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	}
 	c->cmd_fd = av_own_fd(&ctx->seg->file);
 	av_mm_quiesce_add(ctx->seg);
+	av_strict_begin(ctx->seg);
 	av_inject_begin(ctx->seg);
 	av_misuse_begin(ctx);
+	av_strict_fill_ops(ctx);
 	av_port_watch();
 	av_capture_context_opened(ctx->seg);
 	return 0;
@@ -461,6 +463,7 @@ static int close_context(struct av_context *ctx)
 		av_timer_stop(ctx->seg);
 		av_table_each(&ctx->qps, leave_wire, NULL); /* what the timer has moved since */
 		av_inject_end(ctx->seg);
+		av_strict_end(ctx->seg);
 		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_heap_region_close(ctx->seg);

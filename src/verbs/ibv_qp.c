@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "net/net.h"
+#include "observe/strict.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
@@ -229,7 +230,8 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	if (!qp)
 		return NULL;
 	*qp = found;
-	av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
+	if (!(ctx->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_LIMITS)))
+		av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
 	index = fill_shared_qp(ctx, qp, &asked, extra);

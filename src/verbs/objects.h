@@ -52,6 +52,7 @@ struct av_context {
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its settings; NULL: the process's */
+	int (*plain_poll)(struct ibv_cq *ibv, int count, struct ibv_wc *wc); /* verbs/strict.c */
 	struct av_findings findings;
 	const void *made_at;	      /* verbs/misuse.h */
 	SLIST_ENTRY(av_context) link; /* of the process's contexts; ibv_context.c has the mutex */
@@ -449,6 +450,8 @@ void av_dm_fill_ops(struct verbs_context *verbs);
 void av_cq_fill_ops(struct verbs_context *verbs);
 void av_srq_fill_ops(struct verbs_context *verbs);
 void av_qp_fill_ops(struct verbs_context *verbs);
+/* Those of a strict device, after all others. Context: the segment is open */
+void av_strict_fill_ops(struct av_context *ctx);
 
 /* Members that another file sets or calls, for our objects only. Their manual pages hold. */
 int av_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

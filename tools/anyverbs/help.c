@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "observe/strict.h"
 
 #define SUMMARY_COLUMN 10
 
@@ -65,10 +66,26 @@ void av_help(const struct av_command *command)
 		printf("  %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
+static void explain_freedoms(void)
+{
+	puts("A strict device uses every freedom that the specification leaves to it, to find the\n"
+	     "promises that a program relies on and nobody gave: 'anyverbs run --strict', or\n"
+	     "ANYVERBS_DEVICES=any0:strict, or any0:strict=FREEDOM,... for some of these:\n");
+	for (int i = 0; i < AV_FREEDOM_N; i++)
+		printf("  %-13s%s [%s]\n  %-13sfinds: %s\n", av_freedom_info[i].name,
+		       av_freedom_info[i].does, av_freedom_info[i].clause, "",
+		       av_freedom_info[i].bitten);
+}
+
 static int help_main(int argc, char **argv)
 {
-	const struct av_command *command = argc ? av_command_find(argv[0]) : NULL;
+	const struct av_command *command;
 
+	if (argc && !strcmp(argv[0], "strict")) {
+		explain_freedoms();
+		return AV_EXIT_OK;
+	}
+	command = argc ? av_command_find(argv[0]) : NULL;
 	if (!argc)
 		av_help_overview(stdout);
 	else if (command)
@@ -79,7 +96,7 @@ static int help_main(int argc, char **argv)
 const struct av_command av_command_help = {
 	.name = "help",
 	.summary = "Explain the tool or one of its commands",
-	.operands = "[COMMAND]",
+	.operands = "[COMMAND | strict]",
 	.most = 1,
 	.details = "",
 	.examples = "anyverbs help stat\n",

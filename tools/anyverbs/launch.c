@@ -2,6 +2,7 @@
 #include "launch.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "unreached.h"
 
 static bool devices_given;
+static bool strict;
+static uint64_t seed; /* 0: another for each context */
 
 /* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
  */
@@ -162,9 +165,43 @@ static bool take_shared_heap(const char *when, void *to)
 
 const struct av_value av_launch_shared_heap = {"open, always or never", take_shared_heap};
 
+static bool take_strict(const char *text, void *to)
+{
+	(void)to;
+	strict = true;
+	return av_word_number((struct av_word){text, strlen(text)}, 10, &seed);
+}
+
+const struct av_value av_launch_strict = {"a number", take_strict};
+
+/* Make each device strict. A device's name goes before the first colon, or is all of its text. */
+static bool make_devices_strict(void)
+{
+	const char *given = getenv("ANYVERBS_DEVICES");
+	char list[4096], word[64] = ":strict";
+	size_t used = 0;
+
+	if (!strict)
+		return true;
+	if (seed)
+		snprintf(word, sizeof(word), ":strict:seed=%" PRIu64, seed);
+	for (const char *item = given && *given ? given : "any0"; *item;) {
+		int bytes = (int)strcspn(item, ",");
+		int n = snprintf(list + used, sizeof(list) - used, "%s%.*s%s", used ? "," : "",
+				 bytes, item, word);
+
+		if (n < 0 || (size_t)n >= sizeof(list) - used)
+			return av_tool_complain("ANYVERBS_DEVICES is too long"), false;
+		used += (size_t)n;
+		item += bytes + (item[bytes] == ',');
+	}
+	return setenv("ANYVERBS_DEVICES", list, 1) == 0;
+}
+
 bool av_launch_prepare(void)
 {
-	return (!devices_given || check_devices(getenv("ANYVERBS_DEVICES"))) &&
+	return make_devices_strict() &&
+	       (!devices_given || check_devices(getenv("ANYVERBS_DEVICES"))) &&
 	       preload_libraries() && add_commands();
 }
 

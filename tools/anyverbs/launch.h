@@ -8,6 +8,7 @@
 #include "option.h"
 
 extern const struct av_value av_launch_device;	    /* adds to ANYVERBS_DEVICES */
+extern const struct av_value av_launch_strict;	    /* adds to each of ANYVERBS_DEVICES */
 extern const struct av_value av_launch_shared_heap; /* sets ANYVERBS_SHARED_HEAP */
 
 /* clang-format off */
@@ -19,7 +20,11 @@ extern const struct av_value av_launch_shared_heap; /* sets ANYVERBS_SHARED_HEAP
 	 "share large memory that the program allocates: open,\n" \
 	 "once it has opened a device, as without this option;\n" \
 	 "always, as without WHEN; never", \
-	 "always"}
+	 "always"}, \
+	{0, "strict", "SEED", &av_launch_strict, NULL, \
+	 "make the devices as strict as the specification allows;\n" \
+	 "the same SEED gives the same behaviour", \
+	 "0"}
 /* clang-format on */
 
 /*

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The freedoms of a strict device: what the specification and the manual pages leave to a device,
+ * used against the program, to find the promises that it relies on and nobody gave.
+ *
+ * The device's seed decides each use: the same seed and the same calls give the same behaviour.
+ */
+#ifndef AV_OBSERVE_STRICT_H
+#define AV_OBSERVE_STRICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/text.h"
+
+/* X(id, name, what the device does, what allows it, what programs of the public did) */
+/* clang-format off */
+#define AV_FREEDOMS(X) \
+	X(LATE_READ, "late-read", \
+	  "the bytes of a request are read as late as its completion allows", \
+	  "ibv_post_send(3); IBTA 1, 10.8.3", \
+	  "buffers that are filled again before the completion of the request that sends them") \
+	X(WRITE_ORDER, "write-order", \
+	  "the last bytes of an RDMA WRITE land before the others", \
+	  "IBTA 1, 9.5, o9-20", \
+	  "a receiver that polls the last byte of a buffer for a peer's WRITE") \
+	X(READ_ORDER, "read-order", \
+	  "the last bytes of an RDMA READ land before the others", \
+	  "IBTA 1, 9.5, o9-20", \
+	  "a reader that polls its buffer instead of its completion queue") \
+	X(UNDEFINED, "undefined", \
+	  "fields of a completion that its status or opcode leaves undefined are garbage", \
+	  "ibv_poll_cq(3)", \
+	  "the opcode of a failed completion, byte_len or src_qp of a send") \
+	X(LIMITS, "limits", \
+	  "a queue holds what was asked for, and no more", \
+	  "ibv_create_qp(3)", \
+	  "queues that are larger than asked for on every adapter in reach")
+/* clang-format on */
+
+enum av_freedom {
+#define AV_FREEDOM_ID(id, name, does, clause, bitten) AV_FREEDOM_##id,
+	AV_FREEDOMS(AV_FREEDOM_ID)
+#undef AV_FREEDOM_ID
+		AV_FREEDOM_N
+};
+
+/* A set of freedoms consists of these bits. */
+#define AV_FREEDOM_BIT(which) (1u << (which))
+#define AV_FREEDOM_ALL	      ((1u << AV_FREEDOM_N) - 1)
+
+struct av_freedom_info {
+	const char *name;
+	const char *does;   /* one line, no full stop */
+	const char *clause; /* that allows it */
+	const char *bitten; /* programs that rely on more */
+};
+
+/* By enum av_freedom. */
+extern const struct av_freedom_info av_freedom_info[AV_FREEDOM_N];
+
+/* The freedom of that name, or AV_FREEDOM_N. */
+enum av_freedom av_freedom_by_name(struct av_word name);
+
+/*
+ * The random number that decides use @nth of a freedom on object @object of a context. A pure
+ * function: threads do not change each other's numbers
+ */
+uint64_t av_freedom_draw(uint64_t seed, enum av_freedom which, uint32_t object, uint64_t nth);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* The freedoms that a strict device uses at requests: when bytes move, and in which order. */
+#include "transport/observed.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "memory/translate.h"
+#include "observe/check.h"
+#include "observe/strict.h"
+#include "transport/rules.h"
+#include "transport/transport.h"
+
+#define PLACES	    (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
+#define HELD_NS	    200000u /* longest time from a request's turn to its execution */
+#define EARLY_BYTES 64u	    /* most that lands before the rest */
+
+/* The request at the head of a queue pair. Guarded by its @req_lock. */
+struct turn {
+	uint32_t qpn, number; /* which request, + 1; 0: none */
+	uint64_t came_ns, begins_ns;
+	uint64_t sum; /* of its buffers at @came_ns */
+	bool summed;
+	uint32_t early;	 /* bytes that landed at @came_ns */
+	uint64_t record; /* of the last request whose bytes landed early, + 1 */
+};
+
+struct av_strict {
+	struct turn at[PLACES];
+};
+
+static struct turn *get_turn(const struct av_qp_ref *end)
+{
+	struct av_strict *all = atomic_load(&end->seg->strict), *none = NULL;
+
+	if (!all) {
+		all = calloc(1, sizeof(*all));
+		if (all && !atomic_compare_exchange_strong(&end->seg->strict, &none, all)) {
+			free(all);
+			all = none;
+		}
+	}
+	return all && end->qp->index < PLACES ? &all->at[end->qp->index] : NULL;
+}
+
+static bool uses(const struct av_qp_ref *end, enum av_freedom which)
+{
+	return end->seg->head->strict & AV_FREEDOM_BIT(which);
+}
+
+static uint64_t draw_below(const struct av_qp_ref *end, enum av_freedom which, uint64_t n)
+{
+	return av_faults_below(
+		av_freedom_draw(end->seg->head->seed, which, end->qp->index, end->qp->sq_next), n);
+}
+
+/* --- bytes that land early -------------------------------------------------------- */
+
+/* Copy the last @tail bytes between the requester's buffers and the peer's memory. */
+static bool copy_tail(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail)
+{
+	const struct av_sq_wqe *wqe = o->wqe;
+	struct av_mem_request req = {
+		.key = wqe->rkey,
+		.pd = o->peer->qp->pd,
+		.qpn = o->end->qp->attr.dest_qp_num,
+		.access = op->rights,
+		.payload = op->source,
+		.remote = true,
+		.addr = wqe->remote_addr + wqe->bytes - tail,
+		.length = tail,
+	};
+	struct av_spans local, part, remote = {.count = 1, .bytes = tail};
+	uint32_t access = op->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	enum av_fault fault = AV_FAULT_REM_ACCESS;
+
+	if (av_find_buffers(o->end, NULL, wqe, access, &local) != AV_FAULT_NONE)
+		return false;
+	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) == AV_CHECK_NONE) {
+		av_spans_copy(&part, &local);
+		av_spans_skip(&part, wqe->bytes - tail);
+		fault = av_xfer_copy(op->source ? &remote : &part, op->source ? &part : &remote,
+				     av_now_coarse_ns());
+		av_pin_end(remote.at[0].pin);
+	}
+	av_mem_put_list(&local);
+	return fault == AV_FAULT_NONE;
+}
+
+/* A request that fails leaves nothing behind: its other bytes would not follow. */
+static bool is_valid(const struct av_observed *o, const struct av_wr_opcode *op)
+{
+	const struct av_qp_shared *req = o->end->qp, *rsp = o->peer->qp;
+
+	return av_responder_expects(rsp, req) == AV_CHECK_NONE &&
+	       (rsp->attr.qp_access_flags & op->rights) == op->rights &&
+	       (op->source || rsp->attr.max_dest_rd_atomic);
+}
+
+/* Return: how many bytes, at the end of the message, have landed before the others */
+static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
+{
+	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
+	uint64_t most = o->wqe->bytes - 1 < EARLY_BYTES ? o->wqe->bytes - 1 : EARLY_BYTES;
+	uint32_t tail = 1 + (uint32_t)draw_below(o->end, which, most);
+	bool landed;
+
+	av_connect(o->end, o->peer);
+	if (!o->peer->qp || !av_responder_acquire_soon(o->peer))
+		return 0;
+	landed = is_valid(o, op) && copy_tail(o, op, tail);
+	av_lock_release(&o->peer->qp->resp_lock);
+	av_diag_drop(); /* whatever is wrong, the request itself will say so */
+	return landed ? tail : 0;
+}
+
+/* The freedom to order the request's bytes; AV_FREEDOM_N: it has none */
+static enum av_freedom order_of(const struct av_observed *o)
+{
+	bool connected = o->end->qp->type == IBV_QPT_RC || o->end->qp->type == IBV_QPT_UC;
+	enum av_freedom which = AV_FREEDOM_N;
+
+	if (o->wqe->opcode == IBV_WR_RDMA_WRITE || o->wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		which = AV_FREEDOM_WRITE_ORDER;
+	else if (o->wqe->opcode == IBV_WR_RDMA_READ)
+		which = AV_FREEDOM_READ_ORDER;
+	return connected && !o->end->qp->wire && o->wqe->bytes > 1 && uses(o->end, which)
+		       ? which
+		       : AV_FREEDOM_N;
+}
+
+/* --- turns ------------------------------------------------------------------------ */
+
+static void begin_turn(const struct av_observed *o, struct turn *t)
+{
+	enum av_freedom order = order_of(o);
+	uint64_t record = t->qpn == atomic_load(&o->end->qp->qpn) ? t->record : 0;
+
+	*t = (struct turn){
+		.qpn = atomic_load(&o->end->qp->qpn),
+		.number = o->end->qp->sq_next + 1,
+		.came_ns = av_now_ns(),
+		.record = record,
+	};
+	if (order != AV_FREEDOM_N)
+		t->early = land_early(o, order);
+	if (uses(o->end, AV_FREEDOM_LATE_READ))
+		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
+	if (t->early || t->summed)
+		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
+}
+
+/* A freedom that was used shows nothing yet: only the last record of a queue pair stays. */
+static void report_early(const struct av_observed *o, struct turn *t, uint64_t waited)
+{
+	enum av_check check = av_wr_opcode(o->wqe->opcode)->source ? AV_CHECK_STRICT_WRITE_ORDER
+								   : AV_CHECK_STRICT_READ_ORDER;
+
+	if (t->record)
+		av_flight_withdraw(t->record - 1);
+	t->record = av_report_freedom(o->end, o->wqe, check, t->early, waited);
+}
+
+static void report_turn(const struct av_observed *o, struct turn *t, uint64_t now)
+{
+	uint64_t sum, waited = now - t->came_ns;
+
+	if (t->early)
+		report_early(o, t, waited);
+	if (t->summed && av_send_sum(o->end, o->wqe, &sum) && sum != t->sum)
+		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LATE_READ, 0, waited);
+	t->early = 0;
+	t->summed = false;
+}
+
+static bool strict_may_begin(struct av_observed *o)
+{
+	struct turn *t = get_turn(o->end);
+	uint64_t now;
+
+	if (!t || av_wr_opcode(o->wqe->opcode)->local || av_wire_is_begun(o->end))
+		return true;
+	if (t->number != o->end->qp->sq_next + 1 || t->qpn != atomic_load(&o->end->qp->qpn))
+		begin_turn(o, t);
+	now = av_now_ns();
+	if (now >= t->begins_ns) {
+		report_turn(o, t, now);
+		return true;
+	}
+	av_sq_wait_until(o->end, AV_WAIT_HELD, t->begins_ns);
+	o->injected.what = AV_INJECTED_HELD;
+	return false;
+}
+
+const struct av_observer av_strict_observer = {
+	.watched = AV_WATCHED_STRICT,
+	.may_begin = strict_may_begin,
+};
+
+void av_strict_begin(struct av_seg *seg)
+{
+	const uint32_t at_requests = AV_FREEDOM_BIT(AV_FREEDOM_LATE_READ) |
+				     AV_FREEDOM_BIT(AV_FREEDOM_WRITE_ORDER) |
+				     AV_FREEDOM_BIT(AV_FREEDOM_READ_ORDER);
+
+	if (seg->head->strict & at_requests)
+		atomic_fetch_or(&seg->head->watched, AV_WATCHED_STRICT);
+}
+
+void av_strict_end(struct av_seg *seg)
+{
+	free(atomic_exchange(&seg->strict, NULL));
+}

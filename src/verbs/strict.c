@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* The freedoms that a strict device uses at verbs: what a completion says, and what a queue holds.
+ */
+#include "observe/strict.h"
+
+#include "observe/check.h"
+#include "verbs/objects.h"
+
+/* Do the bytes of a successful request's completion count what arrived here? */
+static bool counts_bytes(const struct ibv_wc *wc)
+{
+	return wc->opcode & IBV_WC_RECV || wc->opcode == IBV_WC_RDMA_READ ||
+	       wc->opcode == IBV_WC_COMP_SWAP || wc->opcode == IBV_WC_FETCH_ADD;
+}
+
+static void report_undefined(const struct ibv_wc *wc)
+{
+	av_report_beside(&(struct av_flight_record){
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_STRICT_UNDEFINED,
+		.has = AV_HAS_OBJECT | AV_HAS_STATUS,
+		.object = AV_OBJECT_QP,
+		.number = wc->qp_num,
+		.status = (uint8_t)wc->status,
+	});
+}
+
+/* Source: ibv_poll_cq(3); IBTA volume 1, 11.4.2.1. @garbage: random bits */
+static void scribble(struct ibv_wc *wc, uint64_t garbage)
+{
+	bool failed = wc->status != IBV_WC_SUCCESS, received = wc->opcode & IBV_WC_RECV;
+	bool datagram = received && wc->wc_flags & IBV_WC_GRH;
+	bool carries = received && wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
+
+	if (failed || !counts_bytes(wc))
+		wc->byte_len = (uint32_t)garbage;
+	if (failed || !carries)
+		wc->imm_data = (uint32_t)(garbage >> 32);
+	if (failed || !received)
+		wc->wc_flags = (uint32_t)(garbage >> 8);
+	if (failed || !datagram) {
+		wc->src_qp = (uint32_t)(garbage >> 16) & 0xffffff;
+		wc->slid = (uint16_t)(garbage >> 24);
+		wc->pkey_index = (uint16_t)(garbage >> 40);
+		wc->sl = (uint8_t)(garbage >> 48);
+		wc->dlid_path_bits = (uint8_t)(garbage >> 56);
+	}
+	if (failed) {
+		wc->opcode = (enum ibv_wc_opcode)(garbage >> 20 & 0xff);
+		report_undefined(wc);
+	}
+}
+
+static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct av_context *ctx = av_container_of(ibv->context, struct av_context, verbs.context);
+	int n = ctx->plain_poll(ibv, count, wc);
+
+	for (int i = 0; i < n; i++)
+		scribble(&wc[i], av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_UNDEFINED,
+						 wc[i].qp_num, wc[i].wr_id));
+	return n;
+}
+
+void av_strict_fill_ops(struct av_context *ctx)
+{
+	struct ibv_context_ops *ops = &ctx->verbs.context.ops;
+
+	if (!(ctx->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_UNDEFINED)))
+		return;
+	ctx->plain_poll = ops->poll_cq;
+	ops->poll_cq = poll_undefined;
+}
