@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "observe/strict.h"
+#include "observe/freedom.h"
 #include "wire/packet.h"
 
 #define LID_MAX	  49151 /* 0xBFFF, the last unicast LID */

@@ -72,7 +72,7 @@ struct av_device {
 	bool gids_paired;   /* Ethernet only: the GID table has mlx5's pairs of rows */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all
 			       processes */
-	uint32_t strict;    /* the freedoms that it uses against the program: observe/strict.h */
+	uint32_t strict;    /* the freedoms that it uses against the program: observe/freedom.h */
 	uint64_t seed;	    /* of these; 0: each context draws one */
 	const struct av_model *model;
 	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
@@ -174,7 +174,7 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
  *     guid=16 hex digits, not 0    node GUID; default: derived from the host's identity
  *     gids=1..AV_GID_MAX           length of the GID table; default: AV_GID_MAX
  *     strict, or strict=FREEDOM *("," FREEDOM)
- *                                  the freedoms of observe/strict.h, all or these
+ *                                  the freedoms of observe/freedom.h, all or these
  *     seed=1..2^64-1               what decides their use; default: another for each context
  *     gid_rows=single|mlx5         Ethernet: the rows of av_gid_table(); default: the model's
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=

@@ -123,7 +123,7 @@ struct av_seg_head {
 	char device[64];   /* name of the opened device */
 	uint32_t switches; /* switches that were on at the opening: device/device.h */
 	uint32_t strict;   /* freedoms that the device uses, and the seed of their use: */
-	uint64_t seed;	   /* observe/strict.h */
+	uint64_t seed;	   /* observe/freedom.h */
 
 	/*
 	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:

@@ -104,7 +104,7 @@ uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 #define AV_SEND_SUM_BYTES 65536u
 
 /*
- * The sum of the request's buffers, as far as AV_SEND_SUM_BYTES. Context: as struct av_observer; may
+ * The sum of the request's buffers, up to AV_SEND_SUM_BYTES. Context: as struct av_observer; may
  * wait for pages. Return: false: it reads no buffers, or they cannot be reached
  */
 bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint64_t *sum);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "memory/translate.h"
 #include "observe/check.h"
-#include "observe/strict.h"
+#include "observe/freedom.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
 
@@ -88,7 +88,7 @@ static bool copy_tail(const struct av_observed *o, const struct av_wr_opcode *op
 }
 
 /* A request that fails leaves nothing behind: its other bytes would not follow. */
-static bool is_valid(const struct av_observed *o, const struct av_wr_opcode *op)
+static bool would_be_executed(const struct av_observed *o, const struct av_wr_opcode *op)
 {
 	const struct av_qp_shared *req = o->end->qp, *rsp = o->peer->qp;
 
@@ -108,7 +108,7 @@ static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
 	av_connect(o->end, o->peer);
 	if (!o->peer->qp || !av_responder_acquire_soon(o->peer))
 		return 0;
-	landed = is_valid(o, op) && copy_tail(o, op, tail);
+	landed = would_be_executed(o, op) && copy_tail(o, op, tail);
 	av_lock_release(&o->peer->qp->resp_lock);
 	av_diag_drop(); /* whatever is wrong, the request itself will say so */
 	return landed ? tail : 0;

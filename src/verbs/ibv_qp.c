@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "net/net.h"
-#include "observe/strict.h"
+#include "observe/freedom.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
 #include "transport/transport.h"

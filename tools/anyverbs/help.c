@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "observe/strict.h"
+#include "observe/freedom.h"
 
 #define SUMMARY_COLUMN 10
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "observe/strict.h"
+#include "observe/freedom.h"
 
 #include "observe/faults.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The freedoms that a strict device uses at verbs: what a completion says, and what a queue holds.
  */
-#include "observe/strict.h"
+#include "observe/freedom.h"
 
 #include "observe/check.h"
 #include "verbs/objects.h"

@@ -5,8 +5,8 @@
  *
  * The device's seed decides each use: the same seed and the same calls give the same behaviour.
  */
-#ifndef AV_OBSERVE_STRICT_H
-#define AV_OBSERVE_STRICT_H
+#ifndef AV_OBSERVE_FREEDOM_H
+#define AV_OBSERVE_FREEDOM_H
 
 #include <stdbool.h>
 #include <stddef.h>
