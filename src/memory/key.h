@@ -145,7 +145,7 @@ struct av_key {
 	uint8_t under;	       /* window: the kind of its region */
 	uint8_t tag;	       /* last tag used; the owner's */
 	union {
-		uint8_t window_type; /* enum ibv_mw_type */
+		uint8_t window_type; /* enum ibv_mw_type, or AV_WINDOW_RKEY */
 		uint8_t in_origin;   /* device memory: it is in the exporting context's segment */
 		uint8_t imported; /* device memory block: was imported at least once; under @lock */
 		uint8_t share;	  /* pages: AV_SHARED and the rights, memory/region.h; plain memory:
@@ -298,10 +298,15 @@ struct av_window_bind {
 	uint32_t qpn;	 /* the binding queue pair */
 	uint64_t addr;
 	uint64_t length;
+	bool is_rkey; /* of a region, whatever windows that allows: AV_WINDOW_RKEY */
 };
 
-/* Create a window, a key that permits no access yet. @limit, return: as av_key_create() */
-AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
+#define AV_WINDOW_RKEY 0xff /* a type: the rkey of a strict device's region (verbs/strict_key.c) \
+			     */
+
+/* Create a window, a key that permits no access yet. @type: enum ibv_mw_type. @limit, return: as
+ * av_key_create() */
+AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, uint8_t type, uint32_t pd,
 				      uint32_t limit);
 
 /*

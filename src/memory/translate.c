@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
+#include "observe/freedom.h"
 
 /* --- pins ------------------------------------------------------------------------ */
 
@@ -47,20 +48,26 @@ AV_COLD static enum av_check absent(const struct av_seg *seg, const struct av_ke
 								     : AV_CHECK_KEY_DEAD;
 }
 
-static enum av_check check_key_access(const struct av_key *k, const struct av_mem_request *req)
+static enum av_check check_key_access(const struct av_seg *seg, const struct av_key *k,
+				      const struct av_mem_request *req)
 {
 	uint8_t is = av_kind_of(k->kind)->is;
 
 	if (!(is & (AV_KIND_LOCAL | AV_KIND_REMOTE)))
 		return classify_unknown_key(req);
 	if (!(is & (req->remote ? AV_KIND_REMOTE : AV_KIND_LOCAL)))
-		return req->remote ? AV_CHECK_KEY_IS_NULL : AV_CHECK_KEY_IS_WINDOW;
+		return req->remote			  ? AV_CHECK_KEY_IS_NULL
+		       : k->window_type == AV_WINDOW_RKEY ? AV_CHECK_KEY_IS_RKEY
+							  : AV_CHECK_KEY_IS_WINDOW;
 	if (k->pd != req->pd)
 		return AV_CHECK_KEY_PD;
 	if (k->kind == AV_KEY_WINDOW && k->qpn && k->qpn != req->qpn)
 		return AV_CHECK_KEY_WINDOW_QP;
 	if ((k->access & req->access) != req->access)
-		return AV_CHECK_KEY_RIGHTS;
+		return req->remote && k->kind != AV_KEY_WINDOW &&
+				       seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_KEYS)
+			       ? AV_CHECK_KEY_IS_LKEY
+			       : AV_CHECK_KEY_RIGHTS;
 	if (av_unlikely(k->access & AV_ACCESS_TUNNELED) && req->payload)
 		return AV_CHECK_TUNNELED;
 	if ((is & AV_KIND_BOUNDED) && !req->whole &&
@@ -95,7 +102,7 @@ static enum av_check resolve_key_access(struct av_seg *seg, struct av_key *k,
 	const struct av_kind *kind;
 
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
-		enum av_check found = check_key_access(k, req);
+		enum av_check found = check_key_access(seg, k, req);
 
 		return found == AV_CHECK_NONE ? locate_span(seg, k, req, span) : found;
 	}

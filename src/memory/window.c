@@ -19,9 +19,9 @@ static void window_count_less(struct av_seg *seg, uint32_t region)
 	av_lock_release(&r->lock);
 }
 
-uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd, uint32_t limit)
+uint32_t av_window_create(struct av_seg *seg, uint8_t type, uint32_t pd, uint32_t limit)
 {
-	struct av_key what = {.kind = AV_KEY_WINDOW, .window_type = (uint8_t)type, .pd = pd};
+	struct av_key what = {.kind = AV_KEY_WINDOW, .window_type = type, .pd = pd};
 
 	return av_key_create(seg, &what, limit);
 }
@@ -77,6 +77,10 @@ static enum av_check check_window(const struct av_key *w, const struct av_window
 {
 	if (AV_KEY_INDEX(bind->rkey) != AV_KEY_INDEX(bind->window) || bind->rkey == 0)
 		return AV_CHECK_BIND_WINDOW;
+	if ((w->window_type == AV_WINDOW_RKEY) != bind->is_rkey)
+		return AV_CHECK_BIND_WINDOW;
+	if (bind->is_rkey)
+		return AV_CHECK_NONE;
 	if (w->pd != bind->pd)
 		return AV_CHECK_BIND_PD;
 	if (bind->access & ~AV_WINDOW_ACCESS)
@@ -95,6 +99,8 @@ static enum av_check check_region(const struct av_key *r, const struct av_window
 {
 	const uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
+	if (bind->is_rkey)
+		return AV_CHECK_NONE;
 	if (!(av_kind_of(r->kind)->is & AV_KIND_BINDABLE))
 		return AV_CHECK_BIND_REGION;
 	if (r->pd != bind->pd)
@@ -145,6 +151,7 @@ static enum av_check bind_locked(struct av_seg *seg, struct av_key *w,
 	}
 	if (bind->length == 0)
 		return AV_CHECK_NONE;
+	w->pd = bind->pd;
 	w->access = bind->access | (region.access & AV_ACCESS_TUNNELED);
 	w->under = region.kind;
 	w->addr = region.addr;

@@ -375,6 +375,8 @@ const char *av_verb_name(unsigned int verb);
 	X(LKEY_UNKNOWN,     "IBTA 1, 10.6.3",       "its context has no such key", "set lkey of each element to that of the region that its buffer was registered as") \
 	X(KEY_DEAD,         "IBTA 1, 10.6.3",       "the key is no longer valid: its region was deregistered, or its window was rebound or unbound", "deregister after the last completion, not before") \
 	X(KEY_UNBOUND,      "IBTA 1, 10.6.7.2",     "the memory window is not bound", "wait for the completion of the bind before sending the key") \
+	X(KEY_IS_LKEY,      "ibv_reg_mr(3)",        "key {key:x} is the region's lkey, and its rkey is needed: another device may give it another number", "send the peer the rkey") \
+	X(KEY_IS_RKEY,      "ibv_reg_mr(3)",        "key {key:x} is the region's rkey, and its lkey is needed: another device may give it another number", "use the lkey in scatter/gather elements") \
 	X(KEY_IS_WINDOW,    "IBTA 1, 10.6.7.2",     "the key belongs to a memory window, which allows remote access only", "") \
 	X(KEY_IS_NULL,      "ibv_alloc_null_mr(3)", "the key belongs to a null region, which allows local access only", "") \
 	X(KEY_PD,           "IBTA 1, 10.6.3",     "the region belongs to protection domain {region_pd}, the queue to {pd}", "create the queue pair and register the memory in the same protection domain") \

@@ -30,6 +30,10 @@
 	  "the last bytes of an RDMA READ land before the others", \
 	  "IBTA 1, 9.5, o9-20", \
 	  "a reader that polls its buffer instead of its completion queue") \
+	X(KEYS, "keys", \
+	  "a region's rkey is not its lkey, and neither is good for what the other one is", \
+	  "ibv_reg_mr(3); IBTA 1, 10.6.3", \
+	  "an lkey that is sent to a peer as if it were the rkey") \
 	X(UNDEFINED, "undefined", \
 	  "fields of a completion that its status or opcode leaves undefined are garbage", \
 	  "ibv_poll_cq(3)", \

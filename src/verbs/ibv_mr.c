@@ -98,13 +98,16 @@ struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *ad
 		mr->ibv.pd = ibv_pd;
 		mr->ibv.addr = addr;
 		mr->ibv.length = what->length;
+		what->access = av_lkey_rights(ctx->seg, what);
 		mr->ibv.lkey = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
-		mr->ibv.rkey = null ? 0 : mr->ibv.lkey;
 		mr->handle = mr->ibv.handle = AV_KEY_INDEX(mr->ibv.lkey);
 	}
-	if (!mr || !mr->ibv.lkey || av_table_set(&ctx->mrs, mr->handle, mr)) {
-		if (mr && mr->ibv.lkey)
+	if (!mr || !mr->ibv.lkey || (!null && !av_rkey_make(ctx, mr, mr->access)) ||
+	    av_table_set(&ctx->mrs, mr->handle, mr)) {
+		if (mr && mr->ibv.lkey) {
+			av_rkey_free(ctx, mr);
 			(void)!av_key_destroy(ctx->seg, mr->ibv.lkey);
+		}
 		av_heap_region_end(ctx->seg, what->heap);
 		return av_object_fail(AV_VERB_REG_MR, mr, pd ? ENOMEM : ENOENT);
 	}
@@ -219,6 +222,18 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 	return mr ? &mr->ibv : NULL;
 }
 
+/* With the rkey, if that is another one. Return: as av_key_destroy() */
+static int end_own_key(struct av_context *ctx, struct av_mr *mr)
+{
+	int err = av_rkey_withdraw(ctx, mr) ? av_key_destroy(ctx->seg, mr->ibv.lkey) : ETIMEDOUT;
+
+	if (err)
+		av_rkey_restore(ctx, mr, mr->access);
+	else
+		av_rkey_free(ctx, mr);
+	return err;
+}
+
 /* Destroys the key. Return: as av_key_destroy() */
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
@@ -229,7 +244,7 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
 	if (mr->sort != AV_MR_IMPORTED)
-		return av_key_destroy(ctx->seg, mr->ibv.lkey);
+		return end_own_key(ctx, mr);
 	origin = av_seg_origin(ctx->seg);
 	if (origin)
 		av_key_kill(origin, mr->ibv.lkey);
@@ -501,6 +516,19 @@ static void update_moved_mr(struct av_mr *mr, const struct av_mr_change *c,
 	mr->iova = (uintptr_t)mr->ibv.addr;
 }
 
+/* With the rkey, if that is another one. Return: as av_key_change() */
+static int change_own_key(struct av_context *ctx, struct av_mr *mr, struct av_key *what,
+			  uint32_t rights)
+{
+	int err = av_rkey_withdraw(ctx, mr) ? 0 : ETIMEDOUT;
+
+	what->access = av_lkey_rights(ctx->seg, what);
+	if (err == 0)
+		err = av_key_change(ctx->seg, mr->ibv.lkey, what);
+	av_rkey_restore(ctx, mr, err ? mr->access : rights);
+	return err;
+}
+
 static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	struct av_pd *pd = c->flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(c->pd) : mr->pd;
@@ -515,7 +543,7 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 	what.pd = av_pd_id(pd);
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
+	err = change_own_key(ctx, mr, &what, rights);
 	if (err) {
 		if (prepared)
 			av_heap_region_end(ctx->seg, what.heap);

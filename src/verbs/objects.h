@@ -451,6 +451,25 @@ void av_dm_fill_ops(struct verbs_context *verbs);
 void av_cq_fill_ops(struct verbs_context *verbs);
 void av_srq_fill_ops(struct verbs_context *verbs);
 void av_qp_fill_ops(struct verbs_context *verbs);
+/*
+ * The rkey of a region, if a strict device gives it another one than the lkey (verbs/strict_key.c).
+ * Context of all: a thread of the owner, no lock or pin held.
+ */
+
+/* The rights of @what that the region's own key has: without the remote ones, if the rkey has. */
+uint32_t av_lkey_rights(const struct av_seg *seg, const struct av_key *what);
+
+/* Set @mr's rkey, once it has an lkey. @rights: of the region. Return: false: no memory, no rkey */
+AV_MUST_USE bool av_rkey_make(const struct av_context *ctx, struct av_mr *mr, uint32_t rights);
+
+/*
+ * Let the region change or end: the rkey gives no access until av_rkey_restore(). av_rkey_free()
+ * ends it. Return: false: an access through it does not end, and it is as before
+ */
+AV_MUST_USE bool av_rkey_withdraw(const struct av_context *ctx, const struct av_mr *mr);
+void av_rkey_restore(const struct av_context *ctx, const struct av_mr *mr, uint32_t rights);
+void av_rkey_free(const struct av_context *ctx, const struct av_mr *mr);
+
 /* Those of a strict device, after all others. Context: the segment is open */
 void av_strict_fill_ops(struct av_context *ctx);
 
