@@ -301,11 +301,12 @@ struct av_window_bind {
 	bool is_rkey; /* of a region, whatever windows that allows: AV_WINDOW_RKEY */
 };
 
-#define AV_WINDOW_RKEY 0xff /* a type: the rkey of a strict device's region (verbs/strict_key.c) \
-			     */
+#define AV_WINDOW_RKEY 0xff /* a type of window: an rkey of verbs/strict_key.c */
 
-/* Create a window, a key that permits no access yet. @type: enum ibv_mw_type. @limit, return: as
- * av_key_create() */
+/*
+ * Create a window, a key that permits no access yet. @type: enum ibv_mw_type, or AV_WINDOW_RKEY.
+ * @limit, return: as av_key_create()
+ */
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, uint8_t type, uint32_t pd,
 				      uint32_t limit);
 

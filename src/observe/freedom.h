@@ -38,6 +38,14 @@
 	  "fields of a completion that its status or opcode leaves undefined are garbage", \
 	  "ibv_poll_cq(3)", \
 	  "the opcode of a failed completion, byte_len or src_qp of a send") \
+	X(EVENTS, "events", \
+	  "an event comes although no completion is there", \
+	  "ibv_get_cq_event(3)", \
+	  "a poll after an event that must find a completion") \
+	X(DATAGRAMS, "datagrams", \
+	  "one unreliable message in a hundred is lost", \
+	  "IBTA 1, 9.8.3", \
+	  "UD and UC messages that are never sent again") \
 	X(LIMITS, "limits", \
 	  "a queue holds what was asked for, and no more", \
 	  "ibv_create_qp(3)", \

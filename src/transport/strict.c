@@ -14,6 +14,7 @@
 #define PLACES	    (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define HELD_NS	    200000u /* longest time from a request's turn to its execution */
 #define EARLY_BYTES 64u	    /* most that lands before the rest */
+#define LOST_EVERY  100u    /* of so many unreliable messages one is lost */
 
 /* The request at the head of a queue pair. Guarded by its @req_lock. */
 struct turn {
@@ -131,6 +132,13 @@ static enum av_freedom order_of(const struct av_observed *o)
 
 /* --- turns ------------------------------------------------------------------------ */
 
+static bool is_lost(const struct av_qp_ref *end)
+{
+	return (end->qp->type == IBV_QPT_UD || end->qp->type == IBV_QPT_UC) &&
+	       uses(end, AV_FREEDOM_DATAGRAMS) &&
+	       draw_below(end, AV_FREEDOM_DATAGRAMS, LOST_EVERY) == 0;
+}
+
 static void begin_turn(const struct av_observed *o, struct turn *t)
 {
 	enum av_freedom order = order_of(o);
@@ -173,6 +181,14 @@ static void report_turn(const struct av_observed *o, struct turn *t, uint64_t no
 	t->summed = false;
 }
 
+/* The request completes, and nobody hears of it. Return: false: it is not executed */
+static bool lose(struct av_observed *o)
+{
+	o->injected = (struct av_injected){.what = AV_INJECTED_RESULT};
+	(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DATAGRAMS, 0, 0);
+	return false;
+}
+
 static bool strict_may_begin(struct av_observed *o)
 {
 	struct turn *t = get_turn(o->end);
@@ -185,7 +201,7 @@ static bool strict_may_begin(struct av_observed *o)
 	now = av_now_ns();
 	if (now >= t->begins_ns) {
 		report_turn(o, t, now);
-		return true;
+		return !is_lost(o->end) || lose(o);
 	}
 	av_sq_wait_until(o->end, AV_WAIT_HELD, t->begins_ns);
 	o->injected.what = AV_INJECTED_HELD;
@@ -199,9 +215,9 @@ const struct av_observer av_strict_observer = {
 
 void av_strict_begin(struct av_seg *seg)
 {
-	const uint32_t at_requests = AV_FREEDOM_BIT(AV_FREEDOM_LATE_READ) |
-				     AV_FREEDOM_BIT(AV_FREEDOM_WRITE_ORDER) |
-				     AV_FREEDOM_BIT(AV_FREEDOM_READ_ORDER);
+	const uint32_t at_requests =
+		AV_FREEDOM_BIT(AV_FREEDOM_LATE_READ) | AV_FREEDOM_BIT(AV_FREEDOM_WRITE_ORDER) |
+		AV_FREEDOM_BIT(AV_FREEDOM_READ_ORDER) | AV_FREEDOM_BIT(AV_FREEDOM_DATAGRAMS);
 
 	if (seg->head->strict & at_requests)
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_STRICT);

@@ -52,8 +52,10 @@ struct av_context {
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its settings; NULL: the process's */
-	int (*plain_poll)(struct ibv_cq *ibv, int count,
-			  struct ibv_wc *wc); /* verbs/strict_poll.c */
+	/* Of a strict device, behind its own: verbs/strict_poll.c. */
+	int (*plain_poll)(struct ibv_cq *ibv, int count, struct ibv_wc *wc);
+	int (*plain_notify)(struct ibv_cq *ibv, int solicited_only);
+	_Atomic uint64_t notified; /* calls of it so far */
 	struct av_findings findings;
 	const void *made_at;	      /* verbs/misuse.h */
 	SLIST_ENTRY(av_context) link; /* of the process's contexts; ibv_context.c has the mutex */

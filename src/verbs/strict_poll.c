@@ -62,12 +62,31 @@ static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	return n;
 }
 
+/* Among so many calls, one makes an event at once. */
+#define NOTIFIED_EVERY 4
+
+static int notify_early(struct ibv_cq *ibv, int solicited_only)
+{
+	struct av_context *ctx = av_container_of(ibv->context, struct av_context, verbs.context);
+	struct av_cq *cq = av_cq_usable(ibv);
+	int err = ctx->plain_notify(ibv, solicited_only);
+	uint64_t nth = atomic_fetch_add(&ctx->notified, 1);
+
+	if (err == 0 && cq &&
+	    av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_EVENTS, 0, nth) % NOTIFIED_EVERY == 0)
+		av_cq_tell(ctx->seg, ibv->handle);
+	return err;
+}
+
 void av_strict_fill_ops(struct av_context *ctx)
 {
 	struct ibv_context_ops *ops = &ctx->verbs.context.ops;
+	uint32_t strict = ctx->seg->head->strict;
 
-	if (!(ctx->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_UNDEFINED)))
-		return;
 	ctx->plain_poll = ops->poll_cq;
-	ops->poll_cq = poll_undefined;
+	ctx->plain_notify = ops->req_notify_cq;
+	if (strict & AV_FREEDOM_BIT(AV_FREEDOM_UNDEFINED))
+		ops->poll_cq = poll_undefined;
+	if (strict & AV_FREEDOM_BIT(AV_FREEDOM_EVENTS))
+		ops->req_notify_cq = notify_early;
 }
