@@ -21,7 +21,7 @@
 	X(LATE_READ, "late-read", \
 	  "the bytes of a request are read as late as its completion allows", \
 	  "ibv_post_send(3); IBTA 1, 10.8.3", \
-	  "buffers that are filled again before the completion of the request that sends them") \
+	  "buffers that are filled again before their request is complete") \
 	X(WRITE_ORDER, "write-order", \
 	  "the last bytes of an RDMA WRITE land before the others", \
 	  "IBTA 1, 9.5, o9-20", \
@@ -31,11 +31,11 @@
 	  "IBTA 1, 9.5, o9-20", \
 	  "a reader that polls its buffer instead of its completion queue") \
 	X(KEYS, "keys", \
-	  "a region's rkey is not its lkey, and neither is good for what the other one is", \
+	  "a region's rkey is not its lkey, and each is good for its own use only", \
 	  "ibv_reg_mr(3); IBTA 1, 10.6.3", \
 	  "an lkey that is sent to a peer as if it were the rkey") \
 	X(UNDEFINED, "undefined", \
-	  "fields of a completion that its status or opcode leaves undefined are garbage", \
+	  "fields of a completion that are undefined for its status are garbage", \
 	  "ibv_poll_cq(3)", \
 	  "the opcode of a failed completion, byte_len or src_qp of a send") \
 	X(EVENTS, "events", \

@@ -22,7 +22,6 @@ struct turn {
 	uint64_t came_ns, begins_ns;
 	uint64_t sum; /* of its buffers at @came_ns */
 	bool summed;
-	uint32_t early;	 /* bytes that landed at @came_ns */
 	uint64_t record; /* of the last request whose bytes landed early, + 1 */
 };
 
@@ -139,10 +138,25 @@ static bool is_lost(const struct av_qp_ref *end)
 	       draw_below(end, AV_FREEDOM_DATAGRAMS, LOST_EVERY) == 0;
 }
 
+/*
+ * A freedom that was used shows nothing yet: only the last record of a queue pair stays. It is
+ * there before the rest of the bytes.
+ */
+static void report_early(const struct av_observed *o, struct turn *t, uint32_t early)
+{
+	enum av_check check = av_wr_opcode(o->wqe->opcode)->source ? AV_CHECK_STRICT_WRITE_ORDER
+								   : AV_CHECK_STRICT_READ_ORDER;
+
+	if (t->record)
+		av_flight_withdraw(t->record - 1);
+	t->record = av_report_freedom(o->end, o->wqe, check, early, t->begins_ns - t->came_ns);
+}
+
 static void begin_turn(const struct av_observed *o, struct turn *t)
 {
 	enum av_freedom order = order_of(o);
 	uint64_t record = t->qpn == atomic_load(&o->end->qp->qpn) ? t->record : 0;
+	uint32_t early = 0;
 
 	*t = (struct turn){
 		.qpn = atomic_load(&o->end->qp->qpn),
@@ -151,38 +165,27 @@ static void begin_turn(const struct av_observed *o, struct turn *t)
 		.record = record,
 	};
 	if (order != AV_FREEDOM_N)
-		t->early = land_early(o, order);
+		early = land_early(o, order);
 	if (uses(o->end, AV_FREEDOM_LATE_READ))
 		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
-	if (t->early || t->summed)
+	if (early || t->summed)
 		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
-}
-
-/* A freedom that was used shows nothing yet: only the last record of a queue pair stays. */
-static void report_early(const struct av_observed *o, struct turn *t, uint64_t waited)
-{
-	enum av_check check = av_wr_opcode(o->wqe->opcode)->source ? AV_CHECK_STRICT_WRITE_ORDER
-								   : AV_CHECK_STRICT_READ_ORDER;
-
-	if (t->record)
-		av_flight_withdraw(t->record - 1);
-	t->record = av_report_freedom(o->end, o->wqe, check, t->early, waited);
+	if (early)
+		report_early(o, t, early);
 }
 
 static void report_turn(const struct av_observed *o, struct turn *t, uint64_t now)
 {
-	uint64_t sum, waited = now - t->came_ns;
+	uint64_t sum;
 
-	if (t->early)
-		report_early(o, t, waited);
 	if (t->summed && av_send_sum(o->end, o->wqe, &sum) && sum != t->sum)
-		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LATE_READ, 0, waited);
-	t->early = 0;
+		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LATE_READ, 0,
+					now - t->came_ns);
 	t->summed = false;
 }
 
 /* The request completes, and nobody hears of it. Return: false: it is not executed */
-static bool lose(struct av_observed *o)
+static bool lose_unreliable(struct av_observed *o)
 {
 	o->injected = (struct av_injected){.what = AV_INJECTED_RESULT};
 	(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DATAGRAMS, 0, 0);
@@ -201,7 +204,7 @@ static bool strict_may_begin(struct av_observed *o)
 	now = av_now_ns();
 	if (now >= t->begins_ns) {
 		report_turn(o, t, now);
-		return !is_lost(o->end) || lose(o);
+		return !is_lost(o->end) || lose_unreliable(o);
 	}
 	av_sq_wait_until(o->end, AV_WAIT_HELD, t->begins_ns);
 	o->injected.what = AV_INJECTED_HELD;

@@ -55,7 +55,8 @@ struct av_context {
 	/* Of a strict device, behind its own: verbs/strict_poll.c. */
 	int (*plain_poll)(struct ibv_cq *ibv, int count, struct ibv_wc *wc);
 	int (*plain_notify)(struct ibv_cq *ibv, int solicited_only);
-	_Atomic uint64_t notified; /* calls of it so far */
+	_Atomic uint64_t notified;		      /* calls of it so far */
+	_Atomic uint64_t used_undefined, used_events; /* the last records + 1 */
 	struct av_findings findings;
 	const void *made_at;	      /* verbs/misuse.h */
 	SLIST_ENTRY(av_context) link; /* of the process's contexts; ibv_context.c has the mutex */

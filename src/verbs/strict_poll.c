@@ -13,16 +13,18 @@ static bool counts_bytes(const struct ibv_wc *wc)
 	       wc->opcode == IBV_WC_COMP_SWAP || wc->opcode == IBV_WC_FETCH_ADD;
 }
 
-static void report_undefined(const struct ibv_wc *wc)
+/*
+ * A freedom that was used shows nothing yet: only the last record of each kind stays. @last: what
+ * av_report_beside() returned of it
+ */
+static void report_used(_Atomic uint64_t *last, struct av_flight_record r)
 {
-	av_report_beside(&(struct av_flight_record){
-		.kind = AV_FLIGHT_EVENT,
-		.check = AV_CHECK_STRICT_UNDEFINED,
-		.has = AV_HAS_OBJECT | AV_HAS_STATUS,
-		.object = AV_OBJECT_QP,
-		.number = wc->qp_num,
-		.status = (uint8_t)wc->status,
-	});
+	uint64_t before;
+
+	r.kind = AV_FLIGHT_EVENT;
+	before = atomic_exchange(last, av_report_beside(&r));
+	if (before)
+		av_flight_withdraw(before - 1);
 }
 
 /* Source: ibv_poll_cq(3); IBTA volume 1, 11.4.2.1. @garbage: random bits */
@@ -45,10 +47,8 @@ static void scribble(struct ibv_wc *wc, uint64_t garbage)
 		wc->sl = (uint8_t)(garbage >> 48);
 		wc->dlid_path_bits = (uint8_t)(garbage >> 56);
 	}
-	if (failed) {
+	if (failed)
 		wc->opcode = (enum ibv_wc_opcode)(garbage >> 20 & 0xff);
-		report_undefined(wc);
-	}
 }
 
 static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
@@ -59,6 +59,14 @@ static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	for (int i = 0; i < n; i++)
 		scribble(&wc[i], av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_UNDEFINED,
 						 wc[i].qp_num, wc[i].wr_id));
+	if (n > 0)
+		report_used(&ctx->used_undefined, (struct av_flight_record){
+							  .check = AV_CHECK_STRICT_UNDEFINED,
+							  .has = AV_HAS_OBJECT | AV_HAS_STATUS,
+							  .object = AV_OBJECT_QP,
+							  .number = wc[n - 1].qp_num,
+							  .status = (uint8_t)wc[n - 1].status,
+						  });
 	return n;
 }
 
@@ -72,10 +80,15 @@ static int notify_early(struct ibv_cq *ibv, int solicited_only)
 	int err = ctx->plain_notify(ibv, solicited_only);
 	uint64_t nth = atomic_fetch_add(&ctx->notified, 1);
 
-	if (err == 0 && cq &&
-	    av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_EVENTS, 0, nth) % NOTIFIED_EVERY == 0)
-		av_cq_tell(ctx->seg, ibv->handle);
-	return err;
+	if (err || !cq ||
+	    av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_EVENTS, 0, nth) % NOTIFIED_EVERY)
+		return err;
+	report_used(&ctx->used_events, (struct av_flight_record){.check = AV_CHECK_STRICT_EVENTS,
+								 .has = AV_HAS_OBJECT,
+								 .object = AV_OBJECT_CQ,
+								 .number = ibv->handle});
+	av_cq_tell(ctx->seg, ibv->handle);
+	return 0;
 }
 
 void av_strict_fill_ops(struct av_context *ctx)

@@ -39,6 +39,14 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_CQ_HELD, "by a process that is stopped: test_link_report_cq");
 	recorder_except(AV_CHECK_INJECTED,
 			"by programs with faults on demand: tool/test_faults.sh");
+	recorder_except(AV_CHECK_KEY_IS_LKEY, "of a strict device: multi/strict");
+	recorder_except(AV_CHECK_KEY_IS_RKEY, "likewise");
+	recorder_except(AV_CHECK_STRICT_WRITE_ORDER, "likewise");
+	recorder_except(AV_CHECK_STRICT_READ_ORDER, "likewise");
+	recorder_except(AV_CHECK_STRICT_LATE_READ, "likewise");
+	recorder_except(AV_CHECK_STRICT_DATAGRAMS, "likewise");
+	recorder_except(AV_CHECK_STRICT_UNDEFINED, "likewise");
+	recorder_except(AV_CHECK_STRICT_EVENTS, "likewise");
 	recorder_except(AV_CHECK_PEER_SILENT, "of a peer on another host: multi/wire");
 	recorder_except(AV_CHECK_PEER_NO_WAY, "likewise");
 	recorder_except(AV_CHECK_PEER_NO_PORT, "likewise");
