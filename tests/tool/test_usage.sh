@@ -42,6 +42,9 @@ done <<'END'
 1|stat qp any9|there is no device 'any9'; did you mean 'any0'?
 2|stat qp any0 any1|'any1' is one argument too many
 2|stat any0 qp|the group comes before the device 'any0'
+125|run --strict=few true|--strict takes a number, not 'few'
+125|pair --runs 3 -- ib_write_bw|--runs is for --strict
+125|pair --strict --runs 0 -- ib_write_bw|--runs takes a whole number from 1 on, not '0'
 125|pair -- ib_write_bw ---|there is no word behind '---'
 125|pair -- --- ib_write_bw|there is no word before '---'
 2|stat -w0.5x|-w takes seconds, from 0.01 to 86400, not '0.5x'

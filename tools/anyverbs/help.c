@@ -68,12 +68,12 @@ void av_help(const struct av_command *command)
 
 static void explain_freedoms(void)
 {
-	puts("A strict device uses every freedom that the specification leaves to it, to find the\n"
+	puts("A strict device uses every freedom that the specification leaves to it, to find\n"
 	     "promises that a program relies on and nobody gave: 'anyverbs run --strict', or\n"
-	     "ANYVERBS_DEVICES=any0:strict, or any0:strict=FREEDOM,... for some of these:\n");
+	     "ANYVERBS_DEVICES=any0:strict, or any0:strict=FREEDOM,... for some of these:");
 	for (int i = 0; i < AV_FREEDOM_N; i++)
-		printf("  %-13s%s [%s]\n  %-13sfinds: %s\n", av_freedom_info[i].name,
-		       av_freedom_info[i].does, av_freedom_info[i].clause, "",
+		printf("\n  %s\n    %s\n    may: %s\n    finds: %s\n", av_freedom_info[i].name,
+		       av_freedom_info[i].does, av_freedom_info[i].clause,
 		       av_freedom_info[i].bitten);
 }
 

@@ -8,14 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "command.h"
 #include "device/device.h"
 #include "library.h"
+#include "observe/freedom.h"
 #include "unreached.h"
 
 static bool devices_given;
 static bool strict;
-static uint64_t seed; /* 0: another for each context */
+static uint64_t seed; /* 0: not yet known */
 
 /* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
  */
@@ -174,26 +176,58 @@ static bool take_strict(const char *text, void *to)
 
 const struct av_value av_launch_strict = {"a number", take_strict};
 
-/* Make each device strict. A device's name goes before the first colon, or is all of its text. */
+#define DRAWN_MAX 100000u /* whoever repeats it has to type it */
+
+uint64_t av_launch_seed(uint64_t otherwise)
+{
+	if (!strict || seed)
+		return seed;
+	seed = otherwise ? otherwise : 1 + av_random() % DRAWN_MAX;
+	if (!otherwise)
+		av_tool_complain("the devices are as with --strict=%" PRIu64, seed);
+	return seed;
+}
+
+void av_launch_reseed(uint64_t to)
+{
+	seed = to;
+}
+
+/*
+ * Write one word of ANYVERBS_DEVICES: a device, which becomes strict unless it is, with the seed;
+ * or one more freedom of the device before it. Return: as snprintf()
+ */
+static int make_strict(char *to, size_t room, const char *item, int bytes)
+{
+	const struct av_word word = {item, (size_t)bytes};
+	const char *own = memmem(item, word.len, ":strict", strlen(":strict"));
+	int at = own ? (int)(own - item) : bytes;
+
+	if (av_freedom_by_name(word) != AV_FREEDOM_N)
+		return snprintf(to, room, "%.*s", bytes, item);
+	return snprintf(to, room, "%.*s%s:seed=%" PRIu64 "%.*s", at, item, own ? "" : ":strict",
+			av_launch_seed(0), bytes - at, item + at);
+}
+
 static bool make_devices_strict(void)
 {
 	const char *given = getenv("ANYVERBS_DEVICES");
-	char list[4096], word[64] = ":strict";
+	char list[4096];
 	size_t used = 0;
+	int n = 0;
 
 	if (!strict)
 		return true;
-	if (seed)
-		snprintf(word, sizeof(word), ":strict:seed=%" PRIu64, seed);
-	for (const char *item = given && *given ? given : "any0"; *item;) {
+	for (const char *item = given && *given ? given : "any0"; *item; item += n) {
 		int bytes = (int)strcspn(item, ",");
-		int n = snprintf(list + used, sizeof(list) - used, "%s%.*s%s", used ? "," : "",
-				 bytes, item, word);
 
-		if (n < 0 || (size_t)n >= sizeof(list) - used)
+		if (used)
+			list[used++] = ',';
+		n = make_strict(list + used, sizeof(list) - used, item, bytes);
+		if (n < 0 || (size_t)n + 1 >= sizeof(list) - used)
 			return av_tool_complain("ANYVERBS_DEVICES is too long"), false;
 		used += (size_t)n;
-		item += bytes + (item[bytes] == ',');
+		n = bytes + (item[bytes] == ',');
 	}
 	return setenv("ANYVERBS_DEVICES", list, 1) == 0;
 }

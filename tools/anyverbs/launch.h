@@ -4,6 +4,7 @@
 #define AV_TOOL_LAUNCH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "option.h"
 
@@ -22,10 +23,18 @@ extern const struct av_value av_launch_shared_heap; /* sets ANYVERBS_SHARED_HEAP
 	 "always, as without WHEN; never", \
 	 "always"}, \
 	{0, "strict", "SEED", &av_launch_strict, NULL, \
-	 "make the devices as strict as the specification allows;\n" \
-	 "the same SEED gives the same behaviour", \
+	 "use every freedom that the specification leaves to\n" \
+	 "devices; the same SEED gives the same behaviour", \
 	 "0"}
 /* clang-format on */
+
+/*
+ * The seed of --strict; 0: without that option. @otherwise: what it is unless the user gives one;
+ * 0: one is drawn, and told
+ */
+uint64_t av_launch_seed(uint64_t otherwise);
+/* Another one. Context: before av_launch_prepare() */
+void av_launch_reseed(uint64_t to);
 
 /*
  * Set the environment that such programs need, in this process, by these options and by what is set

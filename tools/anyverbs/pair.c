@@ -3,10 +3,15 @@
 #include "command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "explain_last.h"
@@ -24,6 +29,7 @@
 #define AFTER_CLIENT  10.0 /* to free what it has, and to report */
 
 static double wait_seconds = 10, limit_seconds;
+static uint64_t runs; /* 0: not given */
 
 static volatile sig_atomic_t interrupted;
 
@@ -198,6 +204,8 @@ static void heed_signals(void)
 
 static int run(struct pair *p)
 {
+	int status;
+
 	heed_signals();
 	av_family_begin();
 	p->begin = av_now_seconds();
@@ -210,10 +218,13 @@ static int run(struct pair *p)
 	av_pair_end(&p->client);
 	write_rest(p);
 	say_what_happened(p);
-	return exit_status(p);
+	status = exit_status(p);
+	if (status && av_launch_seed(0))
+		av_explain_freedoms((const pid_t[]){p->server.pid, p->client.pid}, p->begin_ns);
+	return status;
 }
 
-static int pair_main(int argc, char **argv)
+static int run_once(int argc, char **argv)
 {
 	static struct pair p = {
 		.server = {.name = "server", .colour = AV_COLOUR_SERVER, .output = -1},
@@ -226,6 +237,58 @@ static int pair_main(int argc, char **argv)
 	return status;
 }
 
+/* --- several runs ---------------------------------------------------------------- */
+
+/* In a process of its own, whose environment and descendants are of this run alone. */
+static int run_apart(int argc, char **argv, uint64_t seed)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		av_launch_reseed(seed);
+		status = run_once(argc, argv);
+		exit(fflush(stdout) && !status ? av_tool_unwritten() : status);
+	}
+	if (pid < 0) {
+		av_tool_complain("cannot start a run: %s", strerror(errno));
+		return AV_EXIT_RUN_FAILED;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		kill(pid, interrupted);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int run_seeds(int argc, char **argv)
+{
+	uint64_t seed = av_launch_seed(runs ? 1 : 0), last = seed + (runs ? runs - 1 : 0);
+	int status;
+
+	heed_signals();
+	for (;; seed++) {
+		if (runs) {
+			printf("%srun%s| seed %" PRIu64 "\n", av_colour(stdout, AV_COLOUR_CLIENT),
+			       av_colour(stdout, AV_COLOUR_OFF), seed);
+			fflush(stdout);
+		}
+		status = run_apart(argc, argv, seed);
+		if (status && !interrupted)
+			av_tool_complain("failed with --strict=%" PRIu64, seed);
+		if (status || seed == last)
+			return status;
+	}
+}
+
+static int pair_main(int argc, char **argv)
+{
+	if (av_launch_seed(runs ? 1 : 0))
+		return run_seeds(argc, argv);
+	if (runs)
+		return av_tool_misuse(&av_command_pair, "--runs is for --strict");
+	return run_once(argc, argv);
+}
+
 static const struct av_option options[] = {
 	AV_LAUNCH_OPTIONS,
 	{'w', "wait", "SECONDS", &av_value_seconds, &wait_seconds,
@@ -234,6 +297,10 @@ static const struct av_option options[] = {
 	 NULL},
 	{'t', "timeout", "SECONDS", &av_value_seconds, &limit_seconds,
 	 "end both after so long, with exit status 124", NULL},
+	{'r', "runs", "COUNT", &av_value_count, &runs,
+	 "with --strict: run them so many times, with seeds\n"
+	 "from SEED on, or from 1, until a run fails",
+	 NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_pair = {
@@ -255,6 +322,7 @@ const struct av_command av_command_pair = {
 		"other is ended.\n",
 	.examples =
 		"anyverbs pair -- ib_write_bw -d any0 -F\n"
+		"anyverbs pair --strict --runs 2 -- ibv_rc_pingpong -g 0\n"
 		"anyverbs pair -- rping -s -p {port} -C 3 --- rping -c -a {host} -p {port} -C 3\n",
 	.misuse = AV_EXIT_RUN_FAILED,
 	.runs = true,
