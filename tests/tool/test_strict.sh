@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Strict devices: what "run" and "pair" make of --strict, which seeds --runs uses, where it stops and
-# what it says then; and that "help strict" has all freedoms.
+# Strict devices: what "run" and "pair" make of --strict, which seeds --runs uses, where it stops
+# and what it says then; and that "help strict" has all freedoms.
 # Usage: test_strict.sh TOOL
 . "$(dirname "$0")/lib.sh"
 "$tool" run -- ibv_devices >/dev/null 2>&1 || skip "the library cannot be preloaded here"
@@ -21,7 +21,7 @@ while IFS='|' read -r devices options wanted; do
 done <<'END'
 |--strict=7|any0:strict:seed=7
 mlx5_0|--strict=7|mlx5_0:strict:seed=7
-a,b:mtu=1024|--strict=18446744073709551615|a:strict:seed=18446744073709551615,b:mtu=1024:strict:seed=18446744073709551615
+a,b:mtu=1024|--strict=4294967297|a:strict:seed=4294967297,b:mtu=1024:strict:seed=4294967297
 connectx:2|--strict=5|connectx:2:strict:seed=5
 a:strict=keys,limits,b|--strict=5|a:seed=5:strict=keys,limits,b:strict:seed=5
 a:strict=keys|-d c:strict=keys,undefined|c:strict=keys,undefined
@@ -70,7 +70,8 @@ exits time_is_up_in_a_run 124 \
 if command -v ibv_ud_pingpong >/dev/null; then
 	"$tool" pair -t 5 --strict --runs 20 -- ibv_ud_pingpong -d any0 -g 0 >"$out" 2>"$err"
 	holds a_lost_datagram_hangs test $? = 124
-	says it_is_shown 'a freedom of the device: ibv_ud_pingpong.*: lost on its way' "$(cat "$err")"
+	says it_is_shown 'a freedom of the device: ibv_ud_pingpong.*: lost on its way' \
+		"$(cat "$err")"
 	says with_its_seed '^anyverbs: failed with --strict=[0-9]+$' "$(cat "$err")"
 fi
 said=$("$tool" help strict)
