@@ -9,6 +9,7 @@ __anyverbs_words() {
 	case $2 in
 	COMMAND) "$1" help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p' ;;
 	DEVICE | SPEC) "$1" devices | awk 'NR > 1 { print $1 }' ;;
+	RULE) "$1" help fail | sed -n 's/^  \(fail [a-z_]*\).*/\1/p' ;;
 	SWITCH) "$1" config query | grep -oE '^[* ] [A-Z][A-Z_]+' | cut -c 3- | sort -u ;;
 	esac 2>/dev/null
 }
@@ -65,6 +66,10 @@ _anyverbs() {
 	fi
 	if [ "$cur" = = ] || [ "$prev" = = ]; then # SWITCH=VALUE is three words
 		mapfile -t COMPREPLY < <(compgen -W 'true false' -- "${cur#=}")
+		return
+	fi
+	if [[ $command == faults && $cur == [\'\"]* ]]; then # a rule has several words
+		mapfile -t COMPREPLY < <(__anyverbs_words "$tool" RULE | grep -e "^${cur:1}")
 		return
 	fi
 	case $argument in

@@ -15,6 +15,8 @@
 #include "base/thread.h"
 #include "cm/cm.h"
 #include "copy/copy.h"
+#include "device/device.h"
+#include "transport/observed.h"
 
 /* Our mark at the program's end, as its pace: 7 * 10^18 bytes per second, which no program asks. */
 #define MARK 0x616e7963ull
@@ -111,11 +113,22 @@ static void free_cm_channel(struct av_cm_channel *c)
 	av_cm_unlock();
 }
 
+/* A command on an id without a device, or on none, obeys the rules of the first device. */
+static int inject_cm_fault(enum av_verb verb, const struct av_cm_id *id)
+{
+	unsigned int count;
+	const struct av_device *dev = id && id->where.dev ? id->where.dev : av_devices(&count)[0];
+
+	return -av_inject_device_verb(dev, verb);
+}
+
 int av_cm_channel_new(int flags)
 {
-	struct av_cm_channel *c = new_channel();
-	int fd;
+	int fd = inject_cm_fault(AV_VERB_CM_CREATE_EVENT_CHANNEL, NULL);
+	struct av_cm_channel *c = fd ? NULL : new_channel();
 
+	if (fd)
+		return -av_refused(AV_VERB_CM_CREATE_EVENT_CHANNEL, -fd);
 	if (!c)
 		return -ENOMEM;
 	fd = make_pair(c, flags);
@@ -357,6 +370,8 @@ static int run_cm_command(const struct av_cm_row *row, struct av_cm_call *call)
 		memcpy(&number, call->body + row->id_at, sizeof(number));
 		ret = av_cm_id_find(call->channel, number, &call->id);
 	}
+	if (!ret)
+		ret = inject_cm_fault(row->verb, call->id);
 	return ret ? ret : row->run(call);
 }
 

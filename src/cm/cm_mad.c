@@ -148,8 +148,6 @@ bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction)
 
 /* --- faults on demand ----------------------------------------------------------------------- */
 
-static struct av_faults *rules[AV_DEVICE_MAX]; /* of each device; used by who receives alone */
-
 struct deferred {
 	struct av_late late;
 	struct av_net_path path;
@@ -157,23 +155,6 @@ struct deferred {
 };
 
 static struct av_overtaken kept; /* messages; guarded by the lock */
-
-/* Return: NULL: there are none, or no memory */
-static struct av_faults *rules_of(const struct av_device *dev)
-{
-	struct av_faults **f = &rules[dev->index];
-
-	if (!av_faults_there(dev->ibv.name))
-		return NULL;
-	if (!*f) {
-		*f = calloc(1, sizeof(**f));
-		if (!*f)
-			return NULL;
-		av_faults_init(*f, dev->ibv.name);
-	}
-	av_faults_refresh(*f);
-	return *f;
-}
 
 static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
 						 const struct av_cm_message *m)
@@ -185,7 +166,7 @@ static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
 	struct av_faults *f = NULL;
 
 	if (av_cm_where_gid(path->src, &where))
-		f = rules_of(where.dev);
+		f = av_device_faults(where.dev);
 	v = av_faults_arrival(f, &o);
 	if (v.damaged)
 		av_net_count(AV_NET_BAD_CRC, 1);
@@ -253,7 +234,6 @@ void av_cm_mads_end(void)
 
 void av_cm_mads_forked(void)
 {
-	memset(rules, 0, sizeof(rules));
 	kept = (struct av_overtaken){0};
 }
 

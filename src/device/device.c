@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "observe/flight.h"
 #include "registry/directory.h"
+#include "segment/observers.h"
 
 const struct av_model av_model_own = {
 	.firmware = AV_VERSION,
@@ -397,4 +398,26 @@ struct av_port_rate av_port_rate(const struct ibv_port_attr *port)
 		i++;
 	return (struct av_port_rate){
 		.lanes = lanes, .rate = speeds[i].rate * lanes, .name = speeds[i].name};
+}
+
+/* A forked child makes its own: another thread of the parent may have held the mutex. */
+struct av_faults *av_device_faults(const struct av_device *dev)
+{
+	static _Atomic(struct av_faults *) all[AV_DEVICE_MAX];
+	struct av_faults *f = atomic_load(&all[dev->index]), *fresh;
+
+	if (!av_faults_there(dev->ibv.name))
+		return NULL;
+	if (!f || f->pid != getpid()) {
+		fresh = malloc(sizeof(*fresh));
+		if (!fresh)
+			return NULL;
+		av_faults_init(fresh, dev->ibv.name);
+		if (atomic_compare_exchange_strong(&all[dev->index], &f, fresh))
+			f = fresh;
+		else
+			free(fresh);
+	}
+	av_faults_refresh(f);
+	return f;
 }

@@ -94,6 +94,12 @@ struct av_device *av_device_of(const struct ibv_device *dev);
 /* The device with that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
 struct av_device *av_device_by_name(const char *name);
 
+/*
+ * The fault rules of a device, for this process and what it does without a context: counted for
+ * all of it, and reloaded if they have changed. NULL: none, or no memory. Any thread; reads files.
+ */
+struct av_faults *av_device_faults(const struct av_device *dev);
+
 /* What every device has before its configuration. Not complete. */
 extern const struct av_device av_device_default;
 

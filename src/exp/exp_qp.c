@@ -175,9 +175,13 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 	int done = 0, taken, want;
 	bool stamped;
 
-	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
-		return -av_fail_errno(AV_VERB_EXP_POLL_CQ,
-				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+	if (av_unlikely(!cq || av_is_unusual(av_context_of(ibv->context)))) {
+		int err = cq ? av_post_fault(av_context_of(ibv->context), AV_VERB_POLL_CQ, 0)
+			     : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+
+		if (err)
+			return -av_fail_errno(AV_VERB_EXP_POLL_CQ, err);
+	}
 	stamped = atomic_load_explicit(&cq->shared->stamped, memory_order_relaxed);
 	do {
 		want = num_entries - done < BATCH ? num_entries - done : BATCH;

@@ -15,15 +15,23 @@
 #include "observe/faults.h"
 #include "observe/wr_opcode.h"
 
-static const char *const names[AV_VERB_N] = {[AV_VERB_NONE] = "a verb",
-#define AV_VERB_NAME(id, name) [AV_VERB_##id] = (name),
-					     AV_VERBS(AV_VERB_NAME)
-#undef AV_VERB_NAME
+static const struct {
+	const char *name;
+	uint8_t errs[8];
+} verbs[AV_VERB_N] = {[AV_VERB_NONE] = {"a verb", {0}},
+#define AV_VERB_ROW(id, name, ...) [AV_VERB_##id] = {name, {__VA_ARGS__}},
+		      AV_VERBS(AV_VERB_ROW)
+#undef AV_VERB_ROW
 };
 
 const char *av_verb_name(unsigned int verb)
 {
-	return names[verb < AV_VERB_N ? verb : AV_VERB_NONE];
+	return verbs[verb < AV_VERB_N ? verb : AV_VERB_NONE].name;
+}
+
+const uint8_t *av_verb_errs(unsigned int verb)
+{
+	return verbs[verb].errs;
 }
 
 static const struct av_check_row rows[] = {

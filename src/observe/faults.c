@@ -29,6 +29,7 @@ void av_faults_init(struct av_faults *f, const char *device)
 {
 	memset(f, 0, sizeof(*f));
 	f->device = device;
+	f->pid = getpid();
 	pthread_mutex_init(&f->mutex, NULL);
 }
 
@@ -140,8 +141,11 @@ static bool selects_packet(const struct av_faults_rule *rule, const struct av_fa
 
 static bool selects_verb(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	return rule->what == AV_INJECT_FAIL &&
-	       (rule->verb == o->verb || (rule->verb == AV_FAIL_ANY && o->verb != AV_FAIL_MEMORY));
+	const bool any = rule->verb == AV_VERB_NONE && o->verb < AV_VERB_ANY_N;
+
+	return rule->what == AV_INJECT_FAIL && (any || rule->verb == o->verb) &&
+	       (!rule->err || strchr((const char *)av_verb_errs(o->verb), rule->err)) &&
+	       (!rule->qpn || rule->qpn == o->qpn) && selects_key(rule, o);
 }
 
 /* Does this occasion count for the rule? */
@@ -207,11 +211,11 @@ static void record_fault(const struct av_faults *f, const struct av_faults_occas
 			 const struct av_faults_struck *struck)
 {
 	const struct av_faults_rule *rule = &struck->rule;
-	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
+	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name(rule->verb) : "";
 	char request[64] = "";
 
 	append_fault_record(f, rule, o->qpn);
-	if (o->qpn)
+	if (o->qpn && !*verb)
 		snprintf(request, sizeof(request), ": QP 0x%06x, %s %" PRIu64, o->qpn,
 			 is_of_packets(rule) ? "PSN" : "wr_id", o->which);
 	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", f->device,
@@ -235,6 +239,8 @@ bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 		if (strike) {
 			struck->rule = a->rule;
 			struck->occasion = a->seen;
+			if (!struck->rule.err)
+				struck->rule.err = av_verb_errs(o->verb)[0];
 		}
 	}
 	pthread_mutex_unlock(&f->mutex);

@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
+#include "observe/check.h"
 
 /* === faults rule ================================================================= */
 
@@ -56,31 +57,8 @@
 	X(REORDER, "reorder")                 /* @count later packets overtake it */ \
 	X(MARK, "mark")                       /* it carries a congestion mark */
 
-#define AV_FAILS(X) \
-	X(ALLOC_PD, "alloc_pd") \
-	X(ALLOC_TD, "alloc_td") \
-	X(ALLOC_MW, "alloc_mw") \
-	X(ALLOC_DM, "alloc_dm") \
-	X(ALLOC_NULL_MR, "alloc_null_mr") \
-	X(REG_MR, "reg_mr") \
-	X(REG_DMABUF_MR, "reg_dmabuf_mr") \
-	X(REREG_MR, "rereg_mr") \
-	X(CREATE_AH, "create_ah") \
-	X(CREATE_COMP_CHANNEL, "create_comp_channel") \
-	X(CREATE_CQ, "create_cq") \
-	X(RESIZE_CQ, "resize_cq") \
-	X(CREATE_QP, "create_qp") \
-	X(MODIFY_QP, "modify_qp") \
-	X(CREATE_SRQ, "create_srq") \
-	X(MODIFY_SRQ, "modify_srq") \
-	X(OPEN_XRCD, "open_xrcd") \
-	X(MEMORY, "memory") /* no verb: allocations from the segment, in many verbs */ \
-	X(ANY, "any")       /* in a rule: any verb above, but not AV_FAIL_MEMORY */
-
 #define AV_INJECT_ID(id, name) AV_INJECT_##id,
-#define AV_FAIL_ID(id, name) AV_FAIL_##id,
 enum av_inject { AV_FAULTS(AV_INJECT_ID) AV_INJECT_N };
-enum av_fail { AV_FAILS(AV_FAIL_ID) AV_FAIL_N };
 /* clang-format on */
 
 struct av_faults_rule {
@@ -88,10 +66,11 @@ struct av_faults_rule {
 	uint32_t number; /* position in the text, from 1 */
 	size_t at, len;	 /* offset and length in the text */
 	uint64_t time_ns;
-	uint32_t count; /* or AV_FAULTS_ALL */
-	int status;	/* enum ibv_wc_status */
-	enum av_fail verb;
-	int err; /* errno value */
+	uint32_t count;	   /* or AV_FAULTS_ALL */
+	int status;	   /* enum ibv_wc_status */
+	enum av_verb verb; /* AV_VERB_NONE: any below AV_VERB_ANY_N; AV_VERB_MEMORY: allocations
+			      from the segment, in many verbs */
+	int err;	   /* errno value; 0: the verb's default */
 
 	char device[AV_FAULTS_NAME], process[AV_FAULTS_NAME]; /* "": any */
 	uint32_t pid, qpn;				      /* 0: any */
@@ -130,8 +109,8 @@ static inline bool av_faults_is_timed(const struct av_faults_rule *rule)
 /* The fault's name, indexed by enum av_inject. */
 extern const char *const av_faults_name[AV_INJECT_N];
 
-/* The verb's name without "ibv_", indexed by enum av_fail. */
-extern const char *const av_faults_verb_name[AV_FAIL_N];
+/* The verb's name in rules, without "ibv_"; "any". NULL: no fault on demand fails it */
+const char *av_faults_verb_name(enum av_verb verb);
 
 /* The bit of a send request's opcode. No two opcodes share a bit. */
 static inline uint64_t av_faults_opcode(uint32_t opcode)
@@ -158,15 +137,15 @@ struct av_faults_occasion {
 	} kind;
 	uint64_t now_ns;
 	/* For a request or a packet. A packet may have no opcode: UINT32_MAX. */
-	uint32_t qpn, opcode;
-	uint64_t which; /* wr_id; PSN */
+	uint32_t qpn, opcode; /* @qpn: also for a verb; 0: it is about no queue pair */
+	uint64_t which;	      /* wr_id; PSN */
 	/* For a request: */
-	bool reliable; /* the responder answers, so faults about answers apply */
-	bool failed;   /* the device has failed, and does not once more */
-	const uint32_t *keys;
+	bool reliable;	      /* the responder answers, so faults about answers apply */
+	bool failed;	      /* the device has failed, and does not once more */
+	const uint32_t *keys; /* also for a verb */
 	uint32_t key_count;
 	/* For a verb: */
-	enum av_fail verb;
+	enum av_verb verb;
 	/* For a message of the connection manager: */
 	uint16_t attribute;
 };
@@ -175,6 +154,7 @@ struct av_faults {
 	pthread_mutex_t mutex;	 /* guards the fields below */
 	_Atomic uint32_t change; /* version of the rules; readable without the mutex */
 	const char *device;
+	pid_t pid;
 	uint64_t begin_ns; /* when the rules were set */
 	unsigned int count;
 	struct av_faults_active {

@@ -22,8 +22,18 @@
 
 #define NAME(id, name) (name),
 const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
-const char *const av_faults_verb_name[AV_FAIL_N] = {AV_FAILS(NAME)};
 #undef NAME
+
+const char *av_faults_verb_name(enum av_verb verb)
+{
+	const char *name = av_verb_name(verb);
+
+	if (verb == AV_VERB_NONE)
+		return "any";
+	if (!av_verb_errs(verb)[0])
+		return NULL;
+	return strncmp(name, "ibv_", 4) ? name : name + 4;
+}
 
 struct reader {
 	const char *text; /* the whole text */
@@ -260,21 +270,51 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 	       unwanted(r, w, "status", "a completion status such as rem-access-err");
 }
 
+/* May the rule's errno value be the outcome of one of its verbs? */
+static bool may_be_outcome(const struct av_faults_rule *rule)
+{
+	unsigned int at = rule->verb ? rule->verb : 1, end = rule->verb ? at + 1 : AV_VERB_ANY_N;
+
+	while (at < end && !strchr((const char *)av_verb_errs(at), rule->err))
+		at++;
+	return at < end;
+}
+
+/* "EBUSY, EINVAL or EIO" */
+static bool refuse_errno(const struct reader *r, struct av_word w, const char *verb,
+			 const uint8_t *errs)
+{
+	char list[128] = "the errno value of a verb";
+	size_t at = 0;
+
+	for (; *errs; errs++)
+		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s",
+				       !at	 ? ""
+				       : errs[1] ? ", "
+						 : " or ",
+				       strerrorname_np(*errs));
+	return unwanted(r, w, verb, list);
+}
+
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_word w = take_rule_word(r);
-	unsigned int verb = find_rule_word(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
+	const char *names[AV_VERB_N];
+	struct av_word w = take_rule_word(r), err;
+	unsigned int verb;
 
-	if (verb == AV_FAIL_N)
+	for (verb = 0; verb < AV_VERB_N; verb++)
+		names[verb] = av_faults_verb_name((enum av_verb)verb);
+	verb = find_rule_word(w, "ibv_", names, AV_VERB_N);
+	if (verb == AV_VERB_N)
 		return unwanted(r, w, "fail",
-				"a verb that makes or changes an object, such as reg_mr, or 'any'");
-	rule->verb = (enum av_fail)verb;
-	rule->err = parse_errno(peek(r));
+				"a verb such as reg_mr, post_send or rdma_connect, or 'any'");
+	rule->verb = (enum av_verb)verb;
+	err = peek(r);
+	rule->err = parse_errno(err);
 	if (rule->err)
 		(void)take_rule_word(r);
-	else
-		rule->err = ENOMEM;
-	return true;
+	return !rule->err || may_be_outcome(rule) ||
+	       refuse_errno(r, err, names[verb], av_verb_errs(verb));
 }
 
 enum sort {
@@ -285,6 +325,7 @@ enum sort {
 	OF_MESSAGES = 16,
 	OF_OBJECTS = OF_REQUESTS | OF_CONTEXTS,
 	OF_QUEUES = OF_OBJECTS | OF_PACKETS,
+	OF_KEYS = OF_OBJECTS | OF_VERBS,
 	OF_ALL = OF_QUEUES | OF_VERBS,
 	OF_ARRIVALS = OF_PACKETS | OF_MESSAGES,
 };
@@ -391,9 +432,9 @@ static const struct clause {
 	{"device", name, AT(device), OF_ALL, false, "a device name"},
 	{"process", name, AT(process), OF_ALL, false, "a process name"},
 	{"pid", parse_fault_count, AT(pid), OF_ALL, false, "a process number"},
-	{"qp", queue_pair, AT(qpn), OF_QUEUES, false, "a queue pair number, or 'all'"},
+	{"qp", queue_pair, AT(qpn), OF_ALL, false, "a queue pair number, or 'all'"},
 	{"opcode", opcode, AT(opcodes), OF_QUEUES, true, "a send opcode such as rdma-write"},
-	{"key", key, 0, OF_OBJECTS, false, "a key such as 0x2a01"},
+	{"key", key, 0, OF_KEYS, false, "a key such as 0x2a01"},
 	{"message", parse_fault_message, AT(messages), OF_MESSAGES, true,
 	 "a message of the connection manager such as req, or 'any'"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},

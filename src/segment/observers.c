@@ -88,6 +88,7 @@ static bool tell_context(struct av_seg *seg, const char *device)
 	atomic_fetch_add(&seg->head->faults_change, 1);
 	atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	av_seg_wake_timer(seg);
+	av_seg_call(seg);
 	return true;
 }
 
@@ -247,7 +248,7 @@ bool av_faults_no_memory(struct av_seg *seg)
 {
 	struct av_faults *f = seg->own ? av_faults_of(seg) : NULL;
 	struct av_faults_occasion o = {
-		.kind = AV_FAULTS_VERB, .verb = AV_FAIL_MEMORY, .now_ns = av_now_ns()};
+		.kind = AV_FAULTS_VERB, .verb = AV_VERB_MEMORY, .now_ns = av_now_ns()};
 	struct av_faults_struck struck = {.next = 0};
 	bool fails = false;
 

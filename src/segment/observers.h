@@ -34,8 +34,8 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
  *                                    BASE: av_folder_base()
  *
  * A context with rules has the flag AV_WATCHED_FAULTS. Whoever changes the rules of a device
- * increments @faults_change in all contexts of the device, then sets the flag. Each context reloads
- * its rules at its next request, verb or timer.
+ * increments @faults_change in all contexts of the device, sets the flag, and calls their processes
+ * (av_seg_call()). Each context reloads its rules at its next request, verb or timer.
  *
  * Context, unless a function says otherwise: any thread; may read files.
  */
@@ -58,9 +58,8 @@ struct av_faults *av_faults_of(struct av_seg *seg);
 AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
- * The rules of a device, for the connection manager, which has no context of it. av_faults_there():
- * may there be any? av_faults_refresh(): load those of @f's device, if they have changed; one
- * thread at a time for @f. Both keep errno.
+ * The rules of a device without a context. av_faults_there(): may there be any?
+ * av_faults_refresh(): load those of @f's device, if they have changed. Both keep errno.
  */
 AV_MUST_USE bool av_faults_there(const char *device);
 void av_faults_refresh(struct av_faults *f);

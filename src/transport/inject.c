@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/observed.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "device/device.h"
 #include "device/port.h"
 #include "memory/odp.h"
 #include "net/address.h"
@@ -539,10 +541,14 @@ void av_inject_end(struct av_seg *seg)
 
 /* --- verbs ----------------------------------------------------------------------- */
 
-int av_inject_verb(struct av_seg *seg, enum av_fail verb)
+static int strike_verb(struct av_faults *f, enum av_verb verb, uint32_t qpn, uint32_t key)
 {
-	struct av_faults *f = av_faults_of(seg);
-	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB, .verb = verb, .now_ns = av_now_ns()};
+	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB,
+				       .verb = verb,
+				       .now_ns = av_now_ns(),
+				       .qpn = qpn,
+				       .keys = &key,
+				       .key_count = key != 0};
 	struct av_faults_struck struck = {.next = 0};
 	int err = 0;
 
@@ -550,6 +556,22 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 		if (!err)
 			err = av_refuse(struck.rule.err, AV_CHECK_INJECTED, struck.rule.number,
 					struck.rule.what);
+	return err;
+}
+
+int av_inject_verb(struct av_seg *seg, enum av_verb verb, uint32_t qpn, uint32_t key)
+{
+	struct av_faults *f = av_faults_of(seg);
+	int err = strike_verb(f, verb, qpn, key);
+
 	start_clock(seg, f); /* the rules may be new */
+	return err;
+}
+
+int av_inject_device_verb(const struct av_device *dev, enum av_verb verb)
+{
+	int saved = errno, err = strike_verb(av_device_faults(dev), verb, 0, 0);
+
+	errno = saved;
 	return err;
 }

@@ -19,6 +19,8 @@
 #include "transport/execution.h"
 #include "wire/packet.h"
 
+struct av_device;
+
 /* === observers =================================================================== */
 
 struct av_injected {
@@ -167,9 +169,12 @@ void av_inject_end(struct av_seg *seg);
 void av_wire_faults_end(struct av_seg *seg);
 
 /*
- * Do the fault rules fail this verb? Return: 0, or the errno value of the first rule that strikes
- * Context: a thread of the owner, no lock held.
+ * Do the fault rules fail this verb? @qpn, @key: what it is about; 0: none. Context: a thread of
+ * the owner, no short lock held. Return: 0, or the errno value of the first rule that strikes
  */
-int av_inject_verb(struct av_seg *seg, enum av_fail verb);
+int av_inject_verb(struct av_seg *seg, enum av_verb verb, uint32_t qpn, uint32_t key);
+
+/* The same for a verb without a context: opening a device, or a command of rdma_cm. Reads files. */
+int av_inject_device_verb(const struct av_device *dev, enum av_verb verb);
 
 #endif

@@ -74,7 +74,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 	if (err == 0 && !pd)
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
-		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
+		err = av_verb_err(ctx, AV_VERB_CREATE_AH);
 	ah = av_object_new(AV_VERB_CREATE_AH, err, sizeof(*ah));
 	if (!ah)
 		return NULL;
@@ -93,6 +93,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_AH, ibv_destroy_ah, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_AH, ibv->context, 0, 0);
 	struct av_ah *ah = av_ah_find(ibv);
 
 	if (!ah)
@@ -157,6 +158,7 @@ AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, str
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
+	AV_FAIL_ON_DEMAND(av_fail_errno, INIT_AH_FROM_WC, context, 0, 0);
 	int err = init_from_wc(av_context_of(context), port, wc, grh, attr);
 
 	return err ? av_fail_errno(AV_VERB_INIT_AH_FROM_WC, err) : 0;
@@ -166,8 +168,8 @@ AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc 
 					       struct ibv_grh *grh, uint8_t port)
 {
 	AV_UNCANCELLED;
-	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh,
-			port);
+	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH_FROM_WC, ibv_create_ah_from_wc, "IBVERBS_1.1", pd,
+			wc, grh, port);
 	struct ibv_ah_attr attr;
 
 	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
@@ -193,6 +195,7 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
+	AV_FAIL_ON_DEMAND(av_fail_errno, ATTACH_MCAST, ibv->context, ibv->qp_num, 0);
 	struct av_multicast_member there, member = {.gid = *gid, .qpn = ibv->qp_num};
 	uint32_t at = 0;
 	struct av_qp *qp = av_qp_find(ibv);
@@ -220,6 +223,7 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DETACH_MCAST, ibv_detach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DETACH_MCAST, ibv->context, ibv->qp_num, 0);
 	struct av_qp *qp = av_qp_find(ibv);
 	int err = check_mcast_group(qp, gid);
 

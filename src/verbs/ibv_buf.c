@@ -55,6 +55,7 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, ALLOC_BUF, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
+	AV_FAIL_ON_DEMAND(av_fail_null, ALLOC_BUF, pd->context, 0, 0);
 	struct buf *buf = av_object_new(AV_VERB_ALLOC_BUF, 0, sizeof(*buf));
 	int err;
 
@@ -164,7 +165,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
 			length, iova, fd, access);
-	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
+	int err = av_verb_err(av_context_of(pd->context), AV_VERB_REG_DMABUF_MR);
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (err == 0 && ((uint32_t)access & ~permitted))

@@ -189,11 +189,13 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	int foreign;
 	struct ibv_device **theirs = foreign_list(&foreign);
 	size_t count = (size_t)ours + (size_t)foreign;
-	struct ibv_device **all = calloc(count + 3, sizeof(struct ibv_device *));
+	int err = av_inject_device_verb(devices[0], AV_VERB_GET_DEVICE_LIST);
+	struct ibv_device **all =
+		av_object_new(AV_VERB_GET_DEVICE_LIST, err, (count + 3) * sizeof(*all));
 
 	if (!all) {
 		free_foreign(theirs);
-		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
+		return NULL;
 	}
 	for (unsigned int i = 0; i < ours; i++)
 		all[i] = av_instance(devices[i]);
@@ -274,7 +276,7 @@ static void reset_contexts_in_child(void)
 	pthread_mutex_init(&list_mutex, NULL);
 	SLIST_FOREACH(ctx, &list, link) {
 		init_mutexes(ctx);
-		ctx->forked = true;
+		ctx->forked = ctx->unusual = true;
 		ctx->child_seg = NULL; /* a grandchild inherits the child's */
 	}
 }
@@ -327,6 +329,19 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
+/* Has posts and polls look closer while there are fault rules, which may have changed. */
+static void look_for_faults(struct av_seg *seg)
+{
+	struct av_context *ctx;
+	bool any = av_faults_watched(seg) && av_faults_of(seg) && av_faults_watched(seg);
+
+	pthread_mutex_lock(&list_mutex);
+	SLIST_FOREACH(ctx, &list, link)
+		if (ctx->seg == seg && !ctx->forked)
+			atomic_store(&ctx->unusual, any);
+	pthread_mutex_unlock(&list_mutex);
+}
+
 /* A peer has called (av_seg_call()). Context: the watcher's thread */
 static void handle_context_call(struct av_seg *seg)
 {
@@ -338,23 +353,26 @@ static void handle_context_call(struct av_seg *seg)
 	if (failure)
 		av_instance_renew(name, failure);
 	av_cm_device_called(seg);
+	look_for_faults(seg);
 }
 
 /* Opens the segment and the two descriptors that programs expect. Return: 0 or errno */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
+	int err = av_inject_device_verb(ctx->dev,
+					origin ? AV_VERB_IMPORT_DEVICE : AV_VERB_OPEN_DEVICE);
 
+	if (err)
+		return err;
 	av_seg_call_by(handle_context_call);
 	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
 	c->async_fd = av_doorbell_create(ctx->seg, AV_DOORBELL_ASYNC);
 	if (c->async_fd < 0) {
-		int err = -c->async_fd;
-
 		av_seg_close(ctx->seg);
-		return err;
+		return -c->async_fd;
 	}
 	c->cmd_fd = av_own_fd(&ctx->seg->file);
 	av_mm_quiesce_add(ctx->seg);
@@ -398,6 +416,7 @@ static struct ibv_context *open_context(struct av_device *dev, uint32_t origin)
 	pthread_mutex_lock(&list_mutex);
 	SLIST_INSERT_HEAD(&list, ctx, link);
 	pthread_mutex_unlock(&list_mutex);
+	look_for_faults(ctx->seg);
 	return &ctx->verbs.context;
 }
 
@@ -488,6 +507,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+	AV_FAIL_ON_DEMAND(av_fail_fd, CLOSE_DEVICE, context, 0, 0);
 	return close_context(av_context_of(context));
 }
 

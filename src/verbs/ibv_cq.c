@@ -19,8 +19,8 @@ static int check_cq_size(const struct av_context *ctx, int cqe)
 	return av_refuse(EINVAL, AV_CHECK_CQ_SIZE, (uint64_t)cqe, (uint64_t)ctx->dev->attr.max_cqe);
 }
 
-static int check_cq_create(const struct av_context *ctx, int cqe,
-			   const struct ibv_comp_channel *channel, int vector)
+static int check_cq_create(struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel,
+			   int vector)
 {
 	const int vectors = ctx->verbs.context.num_comp_vectors;
 	int err = check_cq_size(ctx, cqe);
@@ -31,7 +31,7 @@ static int check_cq_create(const struct av_context *ctx, int cqe,
 		return av_refuse(EINVAL, AV_CHECK_CQ_VECTOR, (uint64_t)vector, (uint64_t)vectors);
 	if (channel && channel->context != &ctx->verbs.context)
 		return av_refuse(EINVAL, AV_CHECK_CQ_CHANNEL, 0, 0);
-	return av_verb_err(ctx, AV_FAIL_CREATE_CQ);
+	return av_verb_err(ctx, AV_VERB_CREATE_CQ);
 }
 
 static void hold_channel(struct ibv_comp_channel *channel, int by)
@@ -91,6 +91,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_CQ, ibv_destroy_cq, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_CQ, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq = av_cq_find(ibv);
 
@@ -125,7 +126,7 @@ static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	bool moderate = attr->attr_mask & IBV_CQ_ATTR_MODERATE;
-	int err = av_cq_find(ibv) ? av_context_err(ctx) : ENOENT;
+	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_VERB_MODIFY_CQ) : ENOENT;
 
 	if (err == 0 && attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
 		err = av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask, IBV_CQ_ATTR_MODERATE);
@@ -155,7 +156,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, RESIZE_CQ, ibv_resize_cq, "IBVERBS_1.1", ibv, cqe);
 	struct av_context *ctx = av_context_of(ibv->context);
-	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
+	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_VERB_RESIZE_CQ) : ENOENT;
 	struct av_page_policy policy;
 
 	if (err == 0)
@@ -175,8 +176,14 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq = av_cq_find(ibv);
 
-	if (!cq || ctx->forked)
-		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, cq ? EPERM : ENOENT);
+	if (av_unlikely(!cq || av_is_unusual(ctx))) {
+		int err = !cq		? ENOENT
+			  : ctx->forked ? EPERM
+					: av_verb_fault(ctx, AV_VERB_REQ_NOTIFY_CQ, 0, 0);
+
+		if (err)
+			return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, err);
+	}
 	av_cq_arm(ctx->seg, ibv->handle, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
 	av_rnr_polled(ctx->seg, cq->shared, true);
 	return 0;
@@ -223,8 +230,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
-	else if (av_context_of(ex->context)->forked)
-		err = av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+	else if (av_unlikely(av_is_unusual(av_context_of(ex->context))))
+		err = av_post_fault(av_context_of(ex->context), AV_VERB_START_POLL, 0);
 	if (err)
 		return av_fail_errno(AV_VERB_START_POLL, err);
 	if (!cq->single_threaded)
@@ -370,6 +377,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 /* Reads the clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
 static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_RT_VALUES_EX, context, 0, 0);
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX,
 				     av_refuse(EINVAL, AV_CHECK_COMP_MASK, values->comp_mask,

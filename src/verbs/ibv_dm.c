@@ -51,6 +51,7 @@ int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length, unsigned
 
 static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
 {
+	AV_FAIL_ON_DEMAND(av_fail_errno, MEMCPY_TO_DM, ibv->context, 0, 0);
 	void *bytes;
 	int err = av_dm_range(av_dm_find(ibv), offset, length, COPY_UNIT, &bytes);
 
@@ -61,6 +62,7 @@ static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, s
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
+	AV_FAIL_ON_DEMAND(av_fail_errno, MEMCPY_FROM_DM, ibv->context, 0, 0);
 	void *bytes;
 	int err = av_dm_range(av_dm_find(ibv), offset, length, COPY_UNIT, &bytes);
 
@@ -228,6 +230,7 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_DM, context, 0, 0);
 	struct av_context *ctx = av_context_of(context);
 	struct av_dm block = {.imported = true, .seg = av_seg_origin(ctx->seg)};
 	int err = find_block(&block, handle) ? 0 : ENOENT;
@@ -285,7 +288,7 @@ static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_
 	if (err == 0 && av_device_failed(ctx))
 		err = EIO;
 	if (err == 0 && !ctx->forked)
-		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
+		err = av_verb_err(ctx, AV_VERB_ALLOC_DM);
 	if (err)
 		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	seg = get_dm_segment(ctx);
@@ -298,6 +301,7 @@ static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_
 static int free_dm(struct ibv_dm *ibv)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, FREE_DM, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_dm *dm = av_dm_find(ibv);
 	bool ours;
@@ -331,7 +335,7 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 
 	if (!dm)
 		return ENOENT;
-	err = av_verb_err(av_context_of(dm->ibv.context), AV_FAIL_REG_MR);
+	err = av_verb_err(av_context_of(dm->ibv.context), AV_VERB_REG_MR);
 	if (err)
 		return err;
 	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) ||

@@ -177,7 +177,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
 	struct av_context *ctx = av_context_of(context);
-	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL), fd = -ENOMEM;
+	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_VERB_CREATE_COMP_CHANNEL), fd = -ENOMEM;
 	struct av_channel *channel =
 		av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
 
@@ -203,6 +203,7 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_COMP_CHANNEL, ibv_destroy_comp_channel,
 			"IBVERBS_1.0", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_COMP_CHANNEL, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_channel *channel = channel_find(ibv);
 	int busy;
@@ -267,6 +268,7 @@ AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_
 {
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
+	AV_FAIL_ON_DEMAND(av_fail_fd, GET_CQ_EVENT, ibv->context, 0, 0);
 	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
 	struct av_doorbell_record record;
 	struct av_cq *cq = NULL;
@@ -370,6 +372,7 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 {
 	if (!av_ours(ibv->context))
 		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
+	AV_FAIL_ON_DEMAND(av_fail_errno, CQ_WAIT, ibv->context, 0, 0);
 	struct av_cq *cq = av_cq_find(ibv);
 	int err = cq ? 0 : ENOENT;
 	uint64_t until_ns;
@@ -455,6 +458,7 @@ AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+	AV_FAIL_ON_DEMAND(av_fail_fd, GET_ASYNC_EVENT, context, 0, 0);
 	struct av_doorbell_record record;
 	bool delivered;
 

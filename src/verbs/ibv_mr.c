@@ -23,9 +23,9 @@ static struct av_page_policy get_mr_pages(const struct av_context *ctx)
 
 static int check_reg_mr(struct ibv_pd *pd, size_t length)
 {
-	const struct av_context *ctx = av_context_of(pd->context);
+	struct av_context *ctx = av_context_of(pd->context);
 	const uint64_t limit = ctx->dev->attr.max_mr_size;
-	int err = av_pd_find(pd) ? av_verb_err(ctx, AV_FAIL_REG_MR) : ENOENT;
+	int err = av_pd_find(pd) ? av_verb_err(ctx, AV_VERB_REG_MR) : ENOENT;
 
 	return err || length <= limit ? err : av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, limit);
 }
@@ -213,7 +213,7 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 	AV_UNCANCELLED;
 	struct av_key what = {
 		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
-	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
+	int err = av_verb_err(av_context_of(pd->context), AV_VERB_ALLOC_NULL_MR);
 	struct av_mr *mr;
 
 	if (err)
@@ -285,6 +285,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DEREG_MR, ibv_dereg_mr, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DEREG_MR, ibv->context, 0, ibv->lkey);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr = av_mr_find(ibv);
 	int err;
@@ -340,6 +341,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, IMPORT_MR, ibv_import_mr, "IBVERBS_1.10", ibv, handle);
+	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_MR, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd = av_pd_find(ibv);
 	struct av_key what;
@@ -572,8 +574,10 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 /* Checks and makes the change. Return: 0, or errno, and the region is as before */
 static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
-	int err = mr ? av_verb_err(ctx, AV_FAIL_REREG_MR) : ENOENT;
+	int err = mr ? av_context_err(ctx) : ENOENT;
 
+	if (err == 0)
+		err = av_verb_fault(ctx, AV_VERB_REREG_MR, 0, mr->ibv.lkey);
 	if (err == 0)
 		err = check_change(ctx, mr, c);
 	return err ? err : apply_mr_change(ctx, mr, c);

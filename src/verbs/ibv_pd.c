@@ -44,9 +44,10 @@ void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
+	const enum av_verb verb = contains ? AV_VERB_ALLOC_PARENT_DOMAIN : AV_VERB_ALLOC_PD;
 	/* A forked child may make domains, though it can put nothing into them. */
-	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD);
-	struct av_pd *pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));
+	int err = ctx->forked ? 0 : av_verb_err(ctx, verb);
+	struct av_pd *pd = av_object_new(verb, err, sizeof(*pd));
 
 	if (!pd)
 		return NULL;
@@ -55,7 +56,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 	pd->td = td;
 	pd->ibv.handle = av_handles_add(&ctx->pds, pd, (uint32_t)ctx->dev->attr.max_pd);
 	if (!pd->ibv.handle)
-		return av_object_fail(AV_VERB_ALLOC_PD, pd, ENOMEM);
+		return av_object_fail(verb, pd, ENOMEM);
 	if (contains)
 		av_pd_count(contains, AV_PD_PARENT, 1);
 	else
@@ -103,6 +104,7 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_PD, context, 0, 0);
 	struct av_seg *origin = av_seg_origin(av_context_of(context)->seg);
 	bool there = origin && handle && handle <= AV_MAX_PD &&
 		     (atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64));
@@ -143,6 +145,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DEALLOC_PD, ibv_dealloc_pd, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DEALLOC_PD, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd = av_pd_find(ibv);
 
@@ -184,7 +187,7 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 	if (attr->comp_mask)
 		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
 	else if (!ctx->forked)
-		err = av_verb_err(ctx, AV_FAIL_ALLOC_TD);
+		err = av_verb_err(ctx, AV_VERB_ALLOC_TD);
 	td = av_object_new(AV_VERB_ALLOC_TD, err, sizeof(*td));
 	if (!td)
 		return NULL;
@@ -198,6 +201,7 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 static int dealloc_td(struct ibv_td *ibv)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, DEALLOC_TD, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_td *td = av_td_find(ibv);
 
@@ -251,7 +255,7 @@ static int open_xrcd_number(const struct av_context *ctx, const struct ibv_xrcd_
 				attr->oflags);
 }
 
-static int check_xrcd_attr(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
+static int check_xrcd_attr(struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
@@ -259,7 +263,7 @@ static int check_xrcd_attr(const struct av_context *ctx, const struct ibv_xrcd_i
 		return av_refuse(EOPNOTSUPP, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
 	if ((attr->comp_mask & needed) != needed)
 		return av_refuse(EINVAL, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
-	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
+	return av_verb_err(ctx, AV_VERB_OPEN_XRCD);
 }
 
 static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
@@ -291,6 +295,7 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 static int close_xrcd(struct ibv_xrcd *ibv)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, CLOSE_XRCD, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_xrcd *xrcd = av_xrcd_find(ctx, ibv);
 
@@ -320,7 +325,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mw *mw;
-	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
+	int err = av_verb_err(ctx, AV_VERB_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, (uint64_t)(int)type, 0);
@@ -349,6 +354,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 static int dealloc_mw(struct ibv_mw *ibv)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, DEALLOC_MW, ibv->context, 0, ibv->rkey);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mw *mw = av_mw_find(ibv);
 
@@ -388,8 +394,10 @@ static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = bind->bind_info},
 	};
 	struct ibv_send_wr *bad;
-	int err = 0;
+	int err = av_verb_fault(av_context_of(qp->context), AV_VERB_BIND_MW, qp->qp_num, mw->rkey);
 
+	if (err)
+		return av_fail_errno(AV_VERB_BIND_MW, err);
 	if (!av_mw_find(mw))
 		err = av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
 	else if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)

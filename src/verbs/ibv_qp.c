@@ -225,7 +225,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	if (err == 0)
 		err = find_qp_objects(ctx, pd, xrcd, &asked, &found);
 	if (err == 0)
-		err = av_verb_err(ctx, AV_FAIL_CREATE_QP);
+		err = av_verb_err(ctx, AV_VERB_CREATE_QP);
 	qp = av_object_new(AV_VERB_CREATE_QP, err, sizeof(*qp));
 	if (!qp)
 		return NULL;
@@ -276,6 +276,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_QP, ibv_destroy_qp, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_QP, ibv->context, ibv->qp_num, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp = av_qp_find(ibv);
 	int err = 0;
@@ -343,6 +344,7 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_QP, ibv_query_qp, "IBVERBS_1.1", ibv, attr, attr_mask,
 			init);
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_QP, ibv->context, ibv->qp_num, 0);
 	struct av_qp *qp = av_qp_find(ibv);
 	int err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 
@@ -382,6 +384,7 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_null, OPEN_QP, context, 0, 0);
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct av_context *ctx = av_context_of(context);
@@ -633,7 +636,9 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
-	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
+	err = av_context_err(ctx);
+	if (err == 0)
+		err = av_verb_fault(ctx, AV_VERB_MODIFY_QP, ibv->qp_num, 0);
 	if (err == 0) {
 		pthread_mutex_lock(&qp->changes_mutex);
 		err = modify_qp(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));

@@ -27,6 +27,19 @@ static int refuse_post(enum av_verb verb, const struct ibv_qp *ibv, int err)
 	return av_fail_errno(verb, err);
 }
 
+/* The queue pair of an unusual context for a post. NULL: the post fails with @err */
+AV_COLD static struct av_qp *find_unusual_qp(struct ibv_qp *ibv, enum av_verb verb, int *err)
+{
+	struct av_qp *qp = av_qp_find(ibv);
+
+	*err = qp ? av_post_fault(av_context_of(ibv->context), verb, ibv->qp_num)
+		  : post_note_refusal(NULL);
+	if (!*err)
+		return qp;
+	(void)refuse_post(verb, ibv, *err);
+	return NULL;
+}
+
 /* How a thread gets to post. */
 enum entry {
 	REFUSED,  /* it may not: there is no such queue pair, or its state forbids it */
@@ -74,9 +87,14 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 		       const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_usable(ibv);
-	enum entry entry = lock_sq_for_post(qp);
+	enum entry entry;
 	int err;
 
+	if (av_unlikely(!qp) && !(qp = find_unusual_qp(ibv, AV_VERB_POST_SEND, &err))) {
+		*bad_wr = wr;
+		return err;
+	}
+	entry = lock_sq_for_post(qp);
 	if (av_unlikely(entry == REFUSED)) {
 		*bad_wr = wr;
 		return refuse_post(AV_VERB_POST_SEND, ibv, post_note_refusal(qp));
@@ -109,10 +127,13 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	struct av_qp *qp = av_qp_usable(ibv);
 	int err;
 
-	if (av_unlikely(!qp || qp->srq || !qp->recv_cq)) {
+	if (av_unlikely(!qp) && !(qp = find_unusual_qp(ibv, AV_VERB_POST_RECV, &err))) {
 		*bad_wr = wr;
-		err = av_refuse(EINVAL,
-				qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT, 0,
+		return err;
+	}
+	if (av_unlikely(qp->srq || !qp->recv_cq)) {
+		*bad_wr = wr;
+		err = av_refuse(EINVAL, qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT, 0,
 				0);
 		return refuse_post(AV_VERB_POST_RECV, ibv, err);
 	}
@@ -127,9 +148,15 @@ static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct av_cq *cq = av_cq_usable(ibv);
 
-	if (av_unlikely(!cq))
-		return -av_fail_errno(AV_VERB_POLL_CQ,
-				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+	if (av_unlikely(!cq)) {
+		int err = av_cq_find(ibv)
+				  ? av_post_fault(av_context_of(ibv->context), AV_VERB_POLL_CQ, 0)
+				  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+
+		if (err)
+			return -av_fail_errno(AV_VERB_POLL_CQ, err);
+		cq = av_container_of(ibv, struct av_cq, ibv);
+	}
 	return av_poll(av_container_of(ibv->context, struct av_context, verbs.context)->seg,
 		       cq->shared, count, wc, NULL);
 }
@@ -400,12 +427,17 @@ static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
 	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
+	struct av_context *ctx = av_context_of(ex->qp_base.context);
 	int err = qp->build.err;
 
-	if (av_context_of(ex->qp_base.context)->forked)
-		return refuse_post(AV_VERB_WR_COMPLETE, &qp->ibv, post_note_refusal(qp));
 	if (err)
 		(void)av_refuse(err, qp->build.check, qp->build.wanted, qp->build.limit);
+	if (av_unlikely(av_is_unusual(ctx))) {
+		if (ctx->forked)
+			return refuse_post(AV_VERB_WR_COMPLETE, &qp->ibv, post_note_refusal(qp));
+		if (!err)
+			err = av_verb_fault(ctx, AV_VERB_WR_COMPLETE, qp->ibv.qp_num, 0);
+	}
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = post_note_refusal(qp);
 	qp->build.wqe = NULL;

@@ -24,7 +24,7 @@ static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,
 				 (uint32_t)dev->max_srq_sge);
 	if (!av_pd_find(pd))
 		return ENOENT;
-	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
+	return av_verb_err(ctx, AV_VERB_CREATE_SRQ);
 }
 
 static uint32_t init_shared_srq(struct av_context *ctx, struct av_srq *srq,
@@ -158,6 +158,7 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 static int get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 {
+	AV_FAIL_ON_DEMAND(av_fail_errno, GET_SRQ_NUM, ibv->context, 0, 0);
 	struct av_srq *srq = av_srq_find(ibv);
 
 	if (!srq)
@@ -194,7 +195,7 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_SRQ, ibv_modify_srq, "IBVERBS_1.1", ibv, attr, mask);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq = av_srq_find(ibv);
-	int err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
+	int err = srq ? av_verb_err(ctx, AV_VERB_MODIFY_SRQ) : ENOENT;
 
 	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
 		err = av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
@@ -211,6 +212,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_SRQ, ibv_query_srq, "IBVERBS_1.1", ibv, attr);
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_SRQ, ibv->context, 0, 0);
 	struct av_srq *srq = av_srq_find(ibv);
 
 	if (!srq)
@@ -229,6 +231,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_SRQ, ibv_destroy_srq, "IBVERBS_1.1", ibv);
+	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_SRQ, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq = av_srq_find(ibv);
 
@@ -302,10 +305,13 @@ static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 	struct av_srq *srq = av_srq_find(ibv);
 	int err;
 
-	if (av_unlikely(!srq || ctx->forked)) {
-		*bad_wr = wr;
-		return av_fail_errno(AV_VERB_POST_SRQ_RECV,
-				     av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+	if (av_unlikely(!srq || av_is_unusual(ctx))) {
+		err = srq ? av_post_fault(ctx, AV_VERB_POST_SRQ_RECV, 0)
+			  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+		if (err) {
+			*bad_wr = wr;
+			return av_fail_errno(AV_VERB_POST_SRQ_RECV, err);
+		}
 	}
 	err = av_rq_post(ctx->seg, srq->shared, NULL, wr, bad_wr);
 	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&

@@ -45,6 +45,7 @@ struct av_context {
 	struct av_seg *seg;
 	struct av_seg *child_seg; /* a forked child's own segment; NULL until it needs one */
 	bool forked;		  /* this is a forked child's: it may only destroy the objects */
+	_Atomic bool unusual;	  /* forked, or with fault rules: posts and polls look closer */
 	_Atomic uint32_t cq_ids;  /* the last id: tells CQs and SRQs that reuse an index apart */
 	_Atomic uint32_t opened;  /* queue pairs that ibv_open_qp() has opened so far */
 	_Atomic uint32_t srq_count;
@@ -250,6 +251,11 @@ static inline uint32_t av_mr_place(uint32_t handle)
 	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 }
 
+static inline bool av_is_unusual(const struct av_context *ctx)
+{
+	return atomic_load_explicit(&ctx->unusual, memory_order_relaxed);
+}
+
 /* Defines av_NAME_find(): our object. NULL: the handle does not lead to the program's pointer. */
 #define AV_FIND(name, table)                                                            \
 	static inline struct av_##name *av_##name##_find(const struct ibv_##name *ibv)  \
@@ -260,15 +266,16 @@ static inline uint32_t av_mr_place(uint32_t handle)
 		return av_likely(found && &found->ibv == ibv) ? found : NULL;           \
 	}
 
-/* Defines av_NAME_usable(): the same, but NULL for the parent's objects in a forked child. */
-#define AV_FIND_USABLE(name, table)                                                           \
-	static inline struct av_##name *av_##name##_usable(const struct ibv_##name *ibv)      \
-	{                                                                                     \
-		const struct av_context *ctx =                                                \
-			av_container_of(ibv->context, struct av_context, verbs.context);      \
-		struct av_##name *found = av_table_get(&ctx->table, ibv->handle);             \
-                                                                                              \
-		return av_likely(found && &found->ibv == ibv && !ctx->forked) ? found : NULL; \
+/* Defines av_NAME_usable(): the same, but NULL for objects of an unusual context. */
+#define AV_FIND_USABLE(name, table)                                                          \
+	static inline struct av_##name *av_##name##_usable(const struct ibv_##name *ibv)     \
+	{                                                                                    \
+		const struct av_context *ctx =                                               \
+			av_container_of(ibv->context, struct av_context, verbs.context);     \
+		struct av_##name *found = av_table_get(&ctx->table, ibv->handle);            \
+                                                                                             \
+		return av_likely(found && &found->ibv == ibv && !av_is_unusual(ctx)) ? found \
+										     : NULL; \
 	}
 
 /* Also defines av_NAME_in(): the same, and NULL for NULL or an object of another context. */

@@ -29,6 +29,7 @@ AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_DEVICE, context, 0, 0);
 	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE, EIO);
 	*attr = device_of(context)->attr;
@@ -40,6 +41,7 @@ static int query_device_ex(struct ibv_context *context,
 			   struct ibv_device_attr_ex *attr, size_t size)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_DEVICE_EX, context, 0, 0);
 
 	if (input && input->comp_mask)
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX,
@@ -53,6 +55,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 		      size_t size)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_PORT, context, 0, 0);
 	struct ibv_port_attr ours;
 	int err = check_port(context, port);
 
@@ -119,6 +122,7 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
+	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_GID, context, 0, 0);
 	struct av_gid row;
 	int err = read_gid_table_row(context, port, (uint32_t)index, &row);
 
@@ -150,6 +154,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
+	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_GID_EX, context, 0, 0);
 	struct av_gid row;
 	int err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
 			: read_gid_table_row(context, port, index, &row);
@@ -169,6 +174,7 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
 								     flags, entry_size);
+	AV_FAIL_ON_DEMAND(-av_fail_errno, QUERY_GID_TABLE, context, 0, 0);
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(device_of(context), gids), rows = 0;
 	char *to = (char *)entries;
@@ -201,6 +207,7 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
+	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_GID_TYPE, context, 0, 0);
 	struct av_gid row;
 	int err = read_gid_table_row(context, port, index, &row);
 
@@ -217,6 +224,7 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
+	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_PKEY, context, 0, 0);
 	int rows = device_of(context)->port.pkey_tbl_len, err = check_port(context, port);
 
 	if (!err && (index < 0 || index >= rows))
@@ -232,6 +240,7 @@ AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
+	AV_FAIL_ON_DEMAND(av_fail_fd, GET_PKEY_INDEX, context, 0, 0);
 	int err = check_port(context, port);
 
 	if (!err && pkey != htons(AV_PKEY_DEFAULT))

@@ -48,4 +48,8 @@ mapfile -t names < <(sed -n 's/^\tF("\([a-z_]*\)",.*/\1/p' "$man/../src/observe/
 members explain anyverbs-explain.1 "${names[@]}"
 mapfile -t names < <("$tool" stat -w0.1 -n 1 --json any0 | grep -oE '"[a-z_]+":' | tr -d '":')
 members "stat --watch" anyverbs-stat.1 "${names[@]}"
+page=$(tr '\n' ' ' <"$man/anyverbs_faults.5" | sed 's/ \.It /\n/g; s/\.\(Li\|Er\) //g; s/ [,:]//g')
+while read -r verb errors; do
+	says "manual_lists_$verb" "(^| )$verb .*$errors( |\$)" "$page"
+done < <("$tool" help fail | sed -n 's/^  fail //p' | grep ' E' | grep -v ^memory)
 finish

@@ -212,11 +212,12 @@ const struct av_command av_command_faults = {
 		   "\n"
 		   "A RULE is one argument, such as 'rnr 3 qp 17 every 10'; anyverbs_faults(5)\n"
 		   "describes the language. 'lose', 'rnr' and 'delay' strike requests; 'drop' and\n"
-		   "its like strike packets, which only peers on other hosts send.\n"
+		   "its like strike packets, which only peers on other hosts send; 'fail' strikes\n"
+		   "verbs, which 'anyverbs help fail' lists.\n"
 		   "\n"
-		   "Running programs notice the change at their next request or verb; programs\n"
-		   "started later get the rules too, until they are cleared. To set rules for one\n"
-		   "program, use ANYVERBS_FAULTS.\n",
+		   "Running programs are told of the change; programs started later get the rules\n"
+		   "too, until they are cleared. To set rules for one program, use\n"
+		   "ANYVERBS_FAULTS.\n",
 	.examples = "anyverbs faults set 'lose 1%'\n"
 		    "anyverbs faults list --json\n"
 		    "anyverbs faults clear\n",

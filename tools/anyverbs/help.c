@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "observe/faults.h"
 #include "observe/freedom.h"
 
 #define SUMMARY_COLUMN 10
@@ -77,12 +78,33 @@ static void explain_freedoms(void)
 		       av_freedom_info[i].bitten);
 }
 
+static void list_failing_verbs(void)
+{
+	puts("'anyverbs faults set \"fail VERB [ERRNO]\"' makes a verb fail. These can, each with "
+	     "these\n"
+	     "errno values, the first by default; anyverbs_faults(5) says more:\n");
+	for (int i = 0; i < AV_VERB_N; i++) {
+		const char *verb = av_faults_verb_name((enum av_verb)i);
+
+		if (!verb)
+			continue;
+		printf("  fail %-27s", verb);
+		for (const uint8_t *err = av_verb_errs((unsigned int)i); *err; err++)
+			printf(" %s", strerrorname_np(*err));
+		putchar('\n');
+	}
+}
+
 static int help_main(int argc, char **argv)
 {
 	const struct av_command *command;
 
 	if (argc && !strcmp(argv[0], "strict")) {
 		explain_freedoms();
+		return AV_EXIT_OK;
+	}
+	if (argc && !strcmp(argv[0], "fail")) {
+		list_failing_verbs();
 		return AV_EXIT_OK;
 	}
 	command = argc ? av_command_find(argv[0]) : NULL;
@@ -96,7 +118,7 @@ static int help_main(int argc, char **argv)
 const struct av_command av_command_help = {
 	.name = "help",
 	.summary = "Explain the tool or one of its commands",
-	.operands = "[COMMAND | strict]",
+	.operands = "[COMMAND | strict | fail]",
 	.most = 1,
 	.details = "",
 	.examples = "anyverbs help stat\n",

@@ -53,12 +53,22 @@ static const struct good_row good_rows[] = {
 	{"port-down 2s", {.what = AV_INJECT_PORT_DOWN, .time_ns = 2 * S, ALWAYS}},
 	{"port-up", {.what = AV_INJECT_PORT_UP, ALWAYS}},
 	{"kill", {.what = AV_INJECT_KILL, ALWAYS}},
-	{"fail reg_mr", {.what = AV_INJECT_FAIL, .verb = AV_FAIL_REG_MR, .err = ENOMEM, ALWAYS}},
+	{"fail reg_mr", {.what = AV_INJECT_FAIL, .verb = AV_VERB_REG_MR, ALWAYS}},
 	{"fail ibv_create_qp EINVAL",
-	 {.what = AV_INJECT_FAIL, .verb = AV_FAIL_CREATE_QP, .err = EINVAL, ALWAYS}},
-	{"fail any eagain", {.what = AV_INJECT_FAIL, .verb = AV_FAIL_ANY, .err = EAGAIN, ALWAYS}},
-	{"fail memory nth 3",
-	 {.what = AV_INJECT_FAIL, .verb = AV_FAIL_MEMORY, .err = ENOMEM, .nth = 3, ALWAYS}},
+	 {.what = AV_INJECT_FAIL, .verb = AV_VERB_CREATE_QP, .err = EINVAL, ALWAYS}},
+	{"fail any eagain", {.what = AV_INJECT_FAIL, .verb = AV_VERB_NONE, .err = EAGAIN, ALWAYS}},
+	{"fail memory nth 3", {.what = AV_INJECT_FAIL, .verb = AV_VERB_MEMORY, .nth = 3, ALWAYS}},
+	{"fail rdma_connect einval p 0.5",
+	 {.what = AV_INJECT_FAIL, .verb = AV_VERB_CM_CONNECT, .err = EINVAL, .parts = 500000000}},
+	{"fail POST_SEND qp 0x11",
+	 {.what = AV_INJECT_FAIL, .verb = AV_VERB_POST_SEND, .qpn = 0x11, ALWAYS}},
+	{"fail dereg_mr EBUSY key 0x2a01",
+	 {.what = AV_INJECT_FAIL,
+	  .verb = AV_VERB_DEREG_MR,
+	  .err = EBUSY,
+	  .has_key = true,
+	  .key = 0x2a01,
+	  ALWAYS}},
 	{"drop", {.what = AV_INJECT_DROP, ALWAYS}},
 	{"corrupt 5%", {.what = AV_INJECT_CORRUPT, .parts = 50000000}},
 	{"duplicate", {.what = AV_INJECT_DUPLICATE, .count = 1, ALWAYS}},
@@ -183,8 +193,12 @@ static const struct bad_row bad_rows[] = {
 	{"status success", 1, 8, "not 'success'"},
 	{"status 12", 1, 8, "not '12'"},
 	{"fail", 1, 5, "'fail' needs a verb"},
-	{"fail poll_cq", 1, 6, "not 'poll_cq'"},
+	{"fail create_flow", 1, 6, "'fail' needs a verb such as reg_mr, post_send or rdma_connect"},
+	{"fail create_qp_ex", 1, 6, "not 'create_qp_ex'"},
 	{"fail reg_mr EWHAT", 1, 13, "'EWHAT' cannot follow"},
+	{"fail poll_cq EBUSY", 1, 14, "'poll_cq' needs EIO, EFAULT, EINVAL or ENOMEM, not 'EBUSY'"},
+	{"fail memory EIO", 1, 13, "'memory' needs ENOMEM, not 'EIO'"},
+	{"fail any EXDEV", 1, 10, "'any' needs the errno value of a verb, not 'EXDEV'"},
 	{"stall device", 1, 13, "'device' needs a device name"},
 	{"stall process", 1, 14, "'process' needs a process name"},
 	{"stall pid x", 1, 11, "'pid' needs a process number, not 'x'"},
@@ -213,9 +227,7 @@ static const struct bad_row bad_rows[] = {
 	{"stall after 3", 1, 13, "'after' needs a time"},
 	{"stall for x", 1, 11, "'for' needs a time"},
 	{"stall qp 1 qp 2", 1, 12, "'qp' is given twice"},
-	{"fail any qp 1", 1, 10, "'qp' does not go with 'fail'"},
 	{"fail any opcode send", 1, 10, "'opcode' does not go with 'fail'"},
-	{"fail any key 1", 1, 10, "'key' does not go with 'fail'"},
 	{"drop key 1", 1, 6, "'key' does not go with 'drop'"},
 	{"drop qp 1 qp 2", 1, 11, "'qp' is given twice"},
 	{"drop nth 1 first 2", 1, 1, "'nth' cannot be combined"},
@@ -289,10 +301,15 @@ static void words_come_back(void **state)
 	struct av_faults_error error;
 	char text[100];
 
-	for (int i = 0; i < AV_FAIL_N; i++) {
-		snprintf(text, sizeof(text), "fail %s", av_faults_verb_name[i]);
-		assert_int_equal(av_faults_parse(text, rules, &error), 1);
-		assert_int_equal(rules[0].verb, i);
+	for (int i = 0; i < AV_VERB_N; i++) {
+		const char *word = av_faults_verb_name((enum av_verb)i);
+
+		for (const uint8_t *err = av_verb_errs((unsigned int)i); word && *err; err++) {
+			snprintf(text, sizeof(text), "fail %s %s", word, strerrorname_np(*err));
+			assert_int_equal(av_faults_parse(text, rules, &error), 1);
+			assert_int_equal(rules[0].verb, i);
+			assert_int_equal(rules[0].err, *err);
+		}
 	}
 	for (uint32_t i = 0; i < 2 * AV_WR_OPCODES; i++) {
 		const char *word = av_wr_opcodes[i / 2].rule_words[i % 2];
