@@ -139,7 +139,7 @@
 	X(QP_ATTACH_COMP_CNTR,           "ibv_qp_attach_comp_cntr",           0) \
 	X(QUERY_COMP_CNTR_CAPS,          "ibv_query_comp_cntr_caps",          0) \
 	X(QUERY_DEVICE,                  "ibv_query_device",                  AV_ERRS_ASK) \
-	X(QUERY_DEVICE_EX,               "ibv_query_device_ex",               AV_ERRS_ASK) \
+	X(QUERY_DEVICE_EX,               "ibv_query_device_ex",               EIO, EAGAIN, EINVAL, ENOMEM) \
 	X(QUERY_ECE,                     "ibv_query_ece",                     0) \
 	X(QUERY_GID,                     "ibv_query_gid",                     AV_ERRS_ASK) \
 	X(QUERY_GID_EX,                  "ibv_query_gid_ex",                  AV_ERRS_ASK, ENODATA) \
