@@ -267,15 +267,15 @@ static inline bool av_is_unusual(const struct av_context *ctx)
 	}
 
 /* Defines av_NAME_usable(): the same, but NULL for objects of an unusual context. */
-#define AV_FIND_USABLE(name, table)                                                          \
-	static inline struct av_##name *av_##name##_usable(const struct ibv_##name *ibv)     \
-	{                                                                                    \
-		const struct av_context *ctx =                                               \
-			av_container_of(ibv->context, struct av_context, verbs.context);     \
-		struct av_##name *found = av_table_get(&ctx->table, ibv->handle);            \
-                                                                                             \
-		return av_likely(found && &found->ibv == ibv && !av_is_unusual(ctx)) ? found \
-										     : NULL; \
+#define AV_FIND_USABLE(name, table)                                                            \
+	static inline struct av_##name *av_##name##_usable(const struct ibv_##name *ibv)       \
+	{                                                                                      \
+		const struct av_context *ctx =                                                 \
+			av_container_of(ibv->context, struct av_context, verbs.context);       \
+		struct av_##name *found = av_table_get(&ctx->table, ibv->handle);              \
+		const bool usual = !atomic_load_explicit(&ctx->unusual, memory_order_relaxed); \
+                                                                                               \
+		return av_likely(found && &found->ibv == ibv && usual) ? found : NULL;         \
 	}
 
 /* Also defines av_NAME_in(): the same, and NULL for NULL or an object of another context. */
