@@ -138,7 +138,12 @@ static bool set_strict(struct av_device *dev, struct av_word value, const struct
 
 static bool set_seed(struct av_device *dev, struct av_word value, const struct key *key)
 {
-	return av_word_number(value, 10, &dev->seed) && dev->seed;
+	uint64_t seed;
+
+	if (!av_word_number(value, 10, &seed) || !seed)
+		return false;
+	dev->seed = seed;
+	return true;
 }
 
 #define LIMIT(name, max)                                                            \

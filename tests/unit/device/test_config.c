@@ -8,7 +8,10 @@
 #include "base/limits.h"
 #include "device/device.h"
 #include "lib/unit.h"
+#include "observe/freedom.h"
 
+#define KEYS	AV_FREEDOM_BIT(AV_FREEDOM_KEYS)
+#define LIMITS	AV_FREEDOM_BIT(AV_FREEDOM_LIMITS)
 #define NAME_63 "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 _Static_assert(sizeof(NAME_63) - 1 == 63, "the longest name");
@@ -75,6 +78,15 @@ static const struct list_row list_rows[] = {
 	{"name_of_a_profile_is_one_by_the_whole_word", "connectx0,Connectx", "connectx0 Connectx ",
 	 0},
 	{"number_is_for_profiles_only", "a:2", "a ", 1},
+	{"freedoms_of_a_device", "a:strict=keys,limits,b", "a b ", 0},
+	{"freedom_behind_all_freedoms", "a:strict,limits,b", "a b ", 0},
+	{"freedoms_of_a_profile", "connectx:2:strict=keys,limits,b", "mlx5_0 mlx5_1 b ", 0},
+	{"freedom_behind_a_plain_device_is_a_device", "a,keys", "a keys ", 0},
+	{"freedom_behind_the_next_device_is_a_device", "a:strict=keys,b,limits", "a b limits ", 0},
+	{"freedom_alone_is_a_device", "keys,limits", "keys limits ", 0},
+	{"freedom_with_a_setting_is_a_device", "a:strict=keys,limits:mtu=256", "a limits ", 0},
+	{"freedom_by_the_whole_word", "a:strict=keys,Limits,limit", "a Limits limit ", 0},
+	{"freedom_behind_a_bad_one_is_a_device", "a:strict=lock,limits", "a limits ", 1},
 };
 
 static void gives_list(void **state)
@@ -168,6 +180,29 @@ static const struct value_row value_rows[] = {
 	{"a:link=infiniband:lid=0", FIELD(port.lid), 1, "lid"},
 	{"a:lid=7", FIELD(port.lid), 0, "infiniband"},
 	{"a:lid=7:link=ethernet", FIELD(port.lid), 0, "infiniband"},
+	{"a", FIELD(strict), 0, NULL},
+	{"a:strict", FIELD(strict), AV_FREEDOM_ALL, NULL},
+	{"a:strict=keys", FIELD(strict), KEYS, NULL},
+	{"a:strict=keys,limits", FIELD(strict), KEYS | LIMITS, NULL},
+	{"a:strict=keys,keys", FIELD(strict), KEYS, NULL},
+	{"a:strict,keys", FIELD(strict), AV_FREEDOM_ALL, NULL},
+	{"a:strict=keys,b,limits", FIELD(strict), KEYS, NULL},
+	{"a:mtu=256:strict=keys,limits", FIELD(port.max_mtu), IBV_MTU_256, NULL},
+	{"a:strict=", FIELD(strict), 0, "freedom"},
+	{"a:strict=all", FIELD(strict), 0, "freedom"},
+	{"a:strict=Keys", FIELD(strict), 0, "freedom"},
+	{"a:strict=keys:strict=limits", FIELD(strict), KEYS, "twice"},
+	{"a", FIELD(seed), 0, NULL},
+	{"a:strict:seed=1", FIELD(seed), 1, NULL},
+	{"a:seed=7:strict=keys,limits", FIELD(seed), 7, NULL},
+	{"a:seed=7:strict=keys,limits", FIELD(strict), KEYS | LIMITS, NULL},
+	{"a:seed=18446744073709551615", FIELD(seed), UINT64_MAX, NULL},
+	{"a:seed=18446744073709551616", FIELD(seed), 0, "seed"},
+	{"a:seed=0", FIELD(seed), 0, "seed"},
+	{"a:seed=", FIELD(seed), 0, "seed"},
+	{"a:seed=-1", FIELD(seed), 0, "seed"},
+	{"a:seed=x", FIELD(seed), 0, "seed"},
+	{"a:seed", FIELD(seed), 0, "KEY=VALUE"},
 	{"a:max_inline=1", FIELD(attr.max_sge), AV_MAX_SGE, "unknown key"},
 	{"a:pkeys=1", FIELD(attr.max_sge), AV_MAX_SGE, "unknown key"},
 	{"a:MTU=256", FIELD(port.max_mtu), IBV_MTU_4096, "unknown key"},
@@ -226,6 +261,20 @@ static void settings_of_a_profile_belong_to_all_its_devices(void **state)
 		assert_int_equal(config.device[i].port.max_mtu,
 				 i < 3 ? IBV_MTU_1024 : IBV_MTU_4096);
 		assert_int_equal(config.device[i].gids_paired, i < 3);
+	}
+}
+
+static void freedoms_of_a_profile_belong_to_all_its_devices(void **state)
+{
+	static struct av_config config;
+
+	av_config_parse("a,connectx:2:seed=5:strict=keys,limits,b", &config);
+	assert_int_equal(config.device_count, 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		bool of_profile = i == 1 || i == 2;
+
+		assert_int_equal(config.device[i].strict, of_profile ? KEYS | LIMITS : 0);
+		assert_int_equal(config.device[i].seed, of_profile ? 5 : 0);
 	}
 }
 
@@ -352,6 +401,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_belong_to_their_device),
 		cmocka_unit_test(settings_of_a_profile_belong_to_all_its_devices),
+		cmocka_unit_test(freedoms_of_a_profile_belong_to_all_its_devices),
 		cmocka_unit_test(lid_left_free_is_position_plus_one),
 		cmocka_unit_test(lid_left_free_avoids_those_that_are_set),
 		cmocka_unit_test(lid_of_two_devices_is_refused),
