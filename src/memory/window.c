@@ -63,8 +63,10 @@ int av_window_destroy(struct av_seg *seg, uint32_t key)
 		return 0;
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_CHANGE);
 	ended = unbind(seg, w);
-	if (ended)
+	if (ended) {
 		w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
+		atomic_store(&w->held, 0);
+	}
 	av_lock_release(&w->lock);
 	if (!ended)
 		return EBUSY;
@@ -160,6 +162,8 @@ static enum av_check bind_locked(struct av_seg *seg, struct av_key *w,
 	w->length = bind->length;
 	w->region = bind->region;
 	w->qpn = w->window_type == IBV_MW_TYPE_2 ? bind->qpn : 0;
+	if (bind->is_rkey)
+		atomic_store(&w->held, bind->rkey); /* accesses wait while the region changes */
 	w->tag = bind->rkey & 0xff; /* the index's next key continues from this tag */
 	atomic_store_explicit(&w->key, bind->rkey, memory_order_release);
 	return AV_CHECK_NONE;
@@ -186,19 +190,27 @@ static enum av_check may_invalidate(const struct av_key *w, uint32_t rkey, uint3
 		       : AV_CHECK_INVALIDATE_UNBOUND;
 }
 
+/* A region's rkey is none. */
+static struct av_key *program_window(struct av_seg *seg, uint32_t rkey)
+{
+	struct av_key *w = rkey ? window_entry(seg, rkey) : NULL;
+
+	return w && w->window_type != AV_WINDOW_RKEY ? w : NULL;
+}
+
 enum av_check av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
 {
-	struct av_key *w = window_entry(seg, rkey);
+	struct av_key *w = program_window(seg, rkey);
 
-	return w && rkey ? may_invalidate(w, rkey, qpn) : AV_CHECK_INVALIDATE_WINDOW;
+	return w ? may_invalidate(w, rkey, qpn) : AV_CHECK_INVALIDATE_WINDOW;
 }
 
 enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
 {
-	struct av_key *w = window_entry(seg, rkey);
+	struct av_key *w = program_window(seg, rkey);
 	enum av_check ret;
 
-	if (!w || rkey == 0)
+	if (!w)
 		return AV_CHECK_INVALIDATE_WINDOW;
 	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_CHANGE) == AV_LOCK_BUSY)
 		return AV_CHECK_INVALIDATE_UNBOUND;

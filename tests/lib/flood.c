@@ -74,7 +74,7 @@ static enum ibv_wc_status one_request(const struct flood_work *w, uint64_t numbe
 		.num_sge = 1,
 		.sge = {{.addr = (uintptr_t)node.arena + BUFFER,
 			 .length = w->bytes,
-			 .lkey = node.info.key[KEY_FULL]}},
+			 .lkey = node.info.lkey[KEY_FULL]}},
 	};
 	struct ibv_wc wc;
 

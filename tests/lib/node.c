@@ -69,6 +69,7 @@ static void set_key(struct node *n, enum key key, uint64_t base, struct ibv_mr *
 	n->mr[key] = mr;
 	n->info.base[key] = base;
 	n->info.key[key] = mr->rkey;
+	n->info.lkey[key] = mr->lkey;
 }
 
 static void register_arena(struct node *n)
@@ -111,8 +112,8 @@ static void spoil_keys(struct node *n)
 	/* Stays mapped, so that nothing else appears there, but inaccessible. */
 	mprotect(gone, GONE_BYTES, PROT_NONE);
 	n->info.base[KEY_WRONG] = n->info.base[KEY_ZERO] = (uintptr_t)n->arena;
-	n->info.key[KEY_WRONG] = (n->info.key[KEY_FULL] + 10) * 5;
-	n->info.key[KEY_ZERO] = 0;
+	n->info.key[KEY_WRONG] = n->info.lkey[KEY_WRONG] = (n->info.key[KEY_FULL] + 10) * 5;
+	n->info.key[KEY_ZERO] = n->info.lkey[KEY_ZERO] = 0;
 }
 
 void node_open(struct node *n, struct ibv_context *shared)

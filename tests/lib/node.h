@@ -44,7 +44,8 @@ enum key {
 struct node_info {
 	union ibv_gid gid;
 	uint64_t base[KEY_N]; /* address of the arena's first byte under that key */
-	uint32_t key[KEY_N];
+	uint32_t key[KEY_N];  /* rkeys */
+	uint32_t lkey[KEY_N]; /* the same numbers, but on a strict device */
 	uint32_t comp_vectors;
 	struct ibv_device_attr device;
 };

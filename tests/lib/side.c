@@ -585,7 +585,7 @@ int64_t side_check_areas(struct side *s, const struct area *areas, int count, ui
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes)
 {
 	return (struct ibv_sge){
-		.addr = s->info.base[key] + offset, .length = bytes, .lkey = s->info.key[key]};
+		.addr = s->info.base[key] + offset, .length = bytes, .lkey = s->info.lkey[key]};
 }
 
 struct node_send side_rdma(enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t addr, uint32_t rkey)

@@ -319,7 +319,7 @@ static void receive_row(void)
 	struct ibv_mr *mr = region(p, BYTES);
 	struct node_recv recv = {.num_sge = 1, .sge = {{(uintptr_t)p, 64, mr->lkey}}};
 	struct node_send send = side_message(
-		(struct ibv_sge){b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.key[KEY_FULL]});
+		(struct ibv_sge){b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.lkey[KEY_FULL]});
 	struct ibv_wc wc;
 
 	row("receive buffer that has gone");
