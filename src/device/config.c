@@ -96,6 +96,28 @@ static bool set_link(struct av_device *dev, struct av_word value, const struct k
 	return true;
 }
 
+/* The model that has the word as a profile, or after "as=". Return: NULL: none has */
+static const struct av_model *find_model(struct av_word word, size_t member)
+{
+	const struct av_model *model;
+	const char *name;
+
+	for (unsigned int i = 0; (model = av_model_at(i)); i++) {
+		memcpy(&name, (const char *)model + member, sizeof(name));
+		if (name && av_word_is(word, name))
+			return model;
+	}
+	return NULL;
+}
+
+static bool set_as(struct av_device *dev, struct av_word value, const struct key *key)
+{
+	dev->as = find_model(value, offsetof(struct av_model, name));
+	if (dev->as)
+		dev->model = dev->as;
+	return dev->as;
+}
+
 static bool set_gid_rows(struct av_device *dev, struct av_word value, const struct key *key)
 {
 	dev->gids_paired = av_word_is(value, "mlx5");
@@ -146,6 +168,7 @@ static bool set_seed(struct av_device *dev, struct av_word value, const struct k
 	return true;
 }
 
+#define GID_ROWS "gid_rows"
 #define LIMIT(name, max)                                                            \
 	{                                                                           \
 #name, set_number, NULL, max, offsetof(struct av_device, attr.name) \
@@ -155,7 +178,8 @@ static const struct key keys[] = {
 	{"link", set_link, "ethernet or infiniband", 0, 0},
 	{"mtu", set_mtu, "256, 512, 1024, 2048 or 4096", 0, 0},
 	{"guid", set_guid, "16 hexadecimal digits, not all 0", 0, 0},
-	{"gid_rows", set_gid_rows, "single or mlx5", 0, 0},
+	{"as", set_as, "mlx5, rxe, siw, irdma, efa, bnxt, hns or erdma", 0, 0},
+	{GID_ROWS, set_gid_rows, "single or mlx5", 0, 0},
 	{"lid", set_lid, NULL, LID_MAX, 0},
 	{"strict", set_strict, "the name of a freedom: 'anyverbs help strict' lists them", 0, 0},
 	{"seed", set_seed, "1 to 18446744073709551615", 0, 0},
@@ -290,12 +314,15 @@ static void add_device(struct av_config *config, struct av_device *dev)
 static void parse_settings(struct av_config *config, struct av_device *dev, struct av_word name,
 			   struct av_word settings)
 {
+	const struct av_word gid_rows = {GID_ROWS, strlen(GID_ROWS)};
 	unsigned int seen = 0;
 
 	memcpy(dev->ibv.name, name.text, name.len);
 	dev->ibv.name[name.len] = '\0';
 	while (settings.text)
 		parse_setting(config, dev, &seen, split_config_word(&settings, ':'));
+	if (dev->as && !(seen & 1u << find_config_key(gid_rows)))
+		dev->gids_paired = dev->as->gids_paired;
 }
 
 static void parse_device(struct av_config *config, struct av_word name, struct av_word settings)
@@ -368,7 +395,7 @@ static void parse_profile(struct av_config *config, const struct av_model *model
 static void parse_item(struct av_config *config, struct av_word text)
 {
 	struct av_word name = split_config_word(&text, ':');
-	const struct av_model *model = av_model_find(name);
+	const struct av_model *model = find_model(name, offsetof(struct av_model, profile));
 
 	if (model)
 		parse_profile(config, model, name, text);

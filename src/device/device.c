@@ -148,13 +148,31 @@ static void complete_attr(struct ibv_device_attr *attr, const struct av_device *
 	attr->sys_image_guid = attr->node_guid;
 	attr->max_sge_rd = attr->max_sge;
 	attr->max_mw = attr->max_mr; /* they share a table of keys */
-	attr->max_res_rd_atom = AV_MAX_RD_ATOM * attr->max_qp;
+	if (dev->as)
+		av_model_lower(dev->as, attr);
+	attr->max_res_rd_atom = attr->max_qp_rd_atom * attr->max_qp;
+}
+
+/* What a device behaves as, beside its attributes. */
+static void complete_as(struct av_device *dev)
+{
+	const struct av_model *as = dev->as;
+
+	dev->max_inline = as && as->max_inline ? as->max_inline : AV_MAX_INLINE;
+	dev->max_send_sge = as && as->send_sge ? as->send_sge : (uint32_t)dev->attr.max_sge;
+	if (as && as->gids && dev->port.gid_tbl_len > as->gids)
+		dev->port.gid_tbl_len = as->gids;
+	if (as && as->node_type) {
+		dev->ibv.node_type = as->node_type;
+		dev->ibv.transport_type = as->transport;
+	}
 }
 
 void av_device_complete(struct av_device *dev, unsigned int index)
 {
 	complete_ibv(&dev->ibv, index);
 	complete_attr(&dev->attr, dev);
+	complete_as(dev);
 	dev->index = index;
 	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
 	dev->port.active_mtu = dev->port.max_mtu;
@@ -297,6 +315,24 @@ struct av_device *av_device_by_name(const char *name)
 	(IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | AV_ODP_SUPPORT_FLUSH | \
 	 AV_ODP_SUPPORT_ATOMIC_WRITE)
 
+static void hide_lacking(const struct av_model *as, struct ibv_device_attr_ex *attr)
+{
+	if (as->no_access & IBV_ACCESS_ON_DEMAND)
+		attr->odp_caps = (struct ibv_odp_caps){0};
+	if (as->no_access & IBV_ACCESS_ON_DEMAND || as->no_types >> IBV_QPT_XRC_SEND & 1)
+		attr->xrc_odp_caps = 0;
+	if (!av_model_has_verb(as, AV_VERB_MODIFY_CQ))
+		attr->cq_mod_caps = (struct ibv_cq_moderation_caps){0};
+	if (!av_model_has_verb(as, AV_VERB_ALLOC_DM))
+		attr->max_dm_size = 0;
+	if (!av_model_has_verb(as, AV_VERB_QUERY_RT_VALUES_EX))
+		attr->completion_timestamp_mask = attr->hca_core_clock = 0;
+	if (!av_model_has_opcode(as, AV_WR_FLUSH))
+		attr->device_cap_flags_ex &= ~AV_DEVICE_FLUSH_GLOBAL;
+	if (!av_model_has_opcode(as, AV_WR_ATOMIC_WRITE))
+		attr->device_cap_flags_ex &= ~AV_DEVICE_ATOMIC_WRITE;
+}
+
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size)
 {
@@ -317,6 +353,8 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	ours.device_cap_flags_ex =
 		dev->attr.device_cap_flags | AV_DEVICE_FLUSH_GLOBAL | AV_DEVICE_ATOMIC_WRITE;
 	ours.phys_port_cnt_ex = dev->attr.phys_port_cnt;
+	if (dev->as)
+		hide_lacking(dev->as, &ours);
 	memcpy(attr, &ours, known);
 	memset((char *)attr + known, 0, attr_size - known);
 	return 0;

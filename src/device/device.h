@@ -52,7 +52,9 @@ struct av_device {
 			       processes */
 	uint32_t strict;    /* the freedoms that it uses against the program: observe/freedom.h */
 	uint64_t seed;	    /* of these; 0: each context draws one */
-	const struct av_model *model;
+	const struct av_model *model;	   /* that it claims to be */
+	const struct av_model *as;	   /* that it behaves as; NULL: none */
+	uint32_t max_inline, max_send_sge; /* of a queue pair; no attribute tells the first */
 	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
 	struct ibv_device_attr attr; /* complete: ibv_query_device() copies it */
 	struct ibv_port_attr port;   /* complete for a port that is up; av_port_attr() adds the
@@ -160,6 +162,8 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
  *     strict, or strict=FREEDOM *("," FREEDOM)
  *                                  the freedoms of observe/freedom.h, all or these
  *     seed=1..2^64-1               what decides their use; default: another for each context
+ *     as=mlx5|rxe|siw|irdma|efa|bnxt|hns|erdma
+ *                                  the adapter that it behaves as: device/model.h
  *     gid_rows=single|mlx5         Ethernet: the rows of av_gid_table(); default: the model's
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
  *                                  smaller limits: 1 to the default in base/limits.h

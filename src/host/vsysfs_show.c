@@ -51,7 +51,10 @@ static AV_PRINTF(3, 4) ssize_t append_sysfs_text(char *bytes, ssize_t len, const
 		return put(bytes, __VA_ARGS__);                                    \
 	}
 
-SHOW(node_type, "%d: CA\n", node->dev->ibv.node_type)
+SHOW(node_type, "%d: %s\n", node->dev->ibv.node_type,
+     node->dev->ibv.node_type == IBV_NODE_CA	 ? "CA"
+     : node->dev->ibv.node_type == IBV_NODE_RNIC ? "RNIC"
+						 : "unspecified")
 SHOW(fw_ver, "%s\n", node->dev->attr.fw_ver)
 SHOW(hw_rev, "%x\n", node->dev->attr.hw_ver)
 SHOW(hca_type, "%s\n", node->dev->model->type)

@@ -514,6 +514,11 @@ const uint8_t *av_verb_errs(unsigned int verb);
 	X(STRICT_DATAGRAMS, "IBTA 1, 9.8.3", "lost on its way: of unreliable services nobody promises that it arrives", "send again what is not answered in time") \
 	X(STRICT_UNDEFINED, "ibv_poll_cq(3)", "fields that this completion leaves undefined are garbage", "of a failed completion only wr_id, status, qp_num and vendor_err are valid; of others, what ibv_poll_cq(3) says of its opcode") \
 	X(STRICT_EVENTS, "ibv_get_cq_event(3)", "an event came, and no completion was there for it", "poll until the queue is empty; an event promises no completion") \
+	X(MODEL_VERB,       "anyverbs_config(5)",   "{detail} has no such verb", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
+	X(MODEL_TYPE,       "anyverbs_config(5)",   "{detail} has no queue pairs of type {wanted:type}", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
+	X(MODEL_ACCESS,     "anyverbs_config(5)",   "{detail} has no memory regions with {wanted:access}", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
+	X(MODEL_OPCODE,     "anyverbs_config(5)",   "{detail} has no {wanted:opcode}", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
+	X(MODEL_READ,       "anyverbs_config(5)",   "{wanted:d} elements; {detail} reads into {limit} at most", "max_sge_rd of ibv_query_device() is the limit") \
 	X(INJECTED,         "anyverbs_faults(5)",   "injected by fault rule {wanted} ({limit:fault}); the consequences are intended", "anyverbs faults list shows the rules, anyverbs faults clear removes them")
 /* clang-format on */
 

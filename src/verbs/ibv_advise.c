@@ -113,6 +113,7 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 		 struct ibv_sge *sge, uint32_t count)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_errno, ADVISE_MR, ibv->context);
 	struct av_context *ctx = av_context_of(ibv->context);
 	const struct av_pd *pd = av_pd_find(ibv);
 	int err = av_context_err(ctx);

@@ -124,6 +124,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_errno, MODIFY_CQ, ibv->context);
 	struct av_context *ctx = av_context_of(ibv->context);
 	bool moderate = attr->attr_mask & IBV_CQ_ATTR_MODERATE;
 	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_VERB_MODIFY_CQ) : ENOENT;
@@ -352,6 +353,7 @@ static int check_cq_init_attr(const struct ibv_context *context,
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, CREATE_CQ_EX, context);
 	struct ibv_cq *ibv;
 	struct av_cq *cq;
 	int err = check_cq_init_attr(context, attr);
@@ -377,6 +379,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 /* Reads the clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
 static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
+	AV_FAIL_IF_LACKING(av_fail_errno, QUERY_RT_VALUES_EX, context);
 	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_RT_VALUES_EX, context, 0, 0);
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX,

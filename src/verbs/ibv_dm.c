@@ -230,6 +230,7 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_DM, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_DM, context, 0, 0);
 	struct av_context *ctx = av_context_of(context);
 	struct av_dm block = {.imported = true, .seg = av_seg_origin(ctx->seg)};
@@ -281,6 +282,7 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_DM, context);
 	struct av_context *ctx = av_context_of(context);
 	int err = check_dm_alloc(attr);
 	struct av_seg *seg;

@@ -152,6 +152,8 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	int err = check_reg_mr(pd, length);
 
 	if (err == 0)
+		err = av_model_check_access(ctx->dev, access);
+	if (err == 0)
 		err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
 		return av_fail_null(AV_VERB_REG_MR, err);
@@ -211,6 +213,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_NULL_MR, pd->context);
 	struct av_key what = {
 		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
 	int err = av_verb_err(av_context_of(pd->context), AV_VERB_ALLOC_NULL_MR);

@@ -104,6 +104,7 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 	AV_UNCANCELLED;
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_PD, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_PD, context, 0, 0);
 	struct av_seg *origin = av_seg_origin(av_context_of(context)->seg);
 	bool there = origin && handle && handle <= AV_MAX_PD &&
@@ -180,6 +181,7 @@ struct av_td *av_td_find(struct ibv_td *ibv)
 static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_TD, context);
 	struct av_context *ctx = av_context_of(context);
 	struct av_td *td;
 	int err = 0;
@@ -219,6 +221,7 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 					  struct ibv_parent_domain_init_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_PARENT_DOMAIN, context);
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
 			       AV_PARENT_DOMAIN_MAY_BE_UNPROTECTED; /* any memory suits us */
@@ -269,6 +272,7 @@ static int check_xrcd_attr(struct av_context *ctx, const struct ibv_xrcd_init_at
 static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, OPEN_XRCD, context);
 	struct av_context *ctx = av_context_of(context);
 	struct av_xrcd *xrcd =
 		av_object_new(AV_VERB_OPEN_XRCD, check_xrcd_attr(ctx, attr), sizeof(*xrcd));
@@ -322,6 +326,7 @@ AV_FIND(mw, mws)
 static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_MW, ibv_pd->context);
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mw *mw;

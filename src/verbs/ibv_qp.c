@@ -18,8 +18,12 @@
 
 /* --- creating -------------------------------------------------------------------- */
 
-static int check_type(enum ibv_qp_type type)
+static int check_type(const struct av_device *dev, enum ibv_qp_type type)
 {
+	int err = av_model_check_type(dev, type);
+
+	if (err)
+		return err;
 	switch (type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
@@ -54,17 +58,17 @@ static void drop_ignored(struct ibv_qp_init_attr *attr)
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 }
 
-static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap *cap)
+static int check_cap(const struct av_device *dev, const struct ibv_qp_cap *cap)
 {
 	const struct {
 		uint32_t wanted, limit;
 		enum av_check check;
 	} rule[] = {
-		{cap->max_send_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_SEND_WR},
-		{cap->max_recv_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_RECV_WR},
-		{cap->max_send_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_SEND_SGE},
-		{cap->max_recv_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_RECV_SGE},
-		{cap->max_inline_data, AV_MAX_INLINE, AV_CHECK_QP_INLINE},
+		{cap->max_send_wr, (uint32_t)dev->attr.max_qp_wr, AV_CHECK_QP_SEND_WR},
+		{cap->max_recv_wr, (uint32_t)dev->attr.max_qp_wr, AV_CHECK_QP_RECV_WR},
+		{cap->max_send_sge, dev->max_send_sge, AV_CHECK_QP_SEND_SGE},
+		{cap->max_recv_sge, (uint32_t)dev->attr.max_sge, AV_CHECK_QP_RECV_SGE},
+		{cap->max_inline_data, dev->max_inline, AV_CHECK_QP_INLINE},
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
@@ -212,9 +216,9 @@ static uint32_t fill_shared_qp(struct av_context *ctx, struct av_qp *qp,
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra)
 {
-	const struct ibv_device_attr *dev = &ctx->dev->attr;
+	const struct av_device *dev = ctx->dev;
 	struct av_qp_extra none = {0};
-	int err = check_type(attr->qp_type);
+	int err = check_type(dev, attr->qp_type);
 	struct ibv_qp_init_attr asked = *attr;
 	struct av_qp *qp, found = {.pd = NULL};
 	uint32_t index;
@@ -231,7 +235,9 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		return NULL;
 	*qp = found;
 	if (!(ctx->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_LIMITS)))
-		av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
+		av_qp_round_cap(&asked.cap, (uint32_t)dev->attr.max_qp_wr);
+	if (asked.cap.max_inline_data > dev->max_inline) /* rounded up */
+		asked.cap.max_inline_data = dev->max_inline;
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
 	index = fill_shared_qp(ctx, qp, &asked, extra);

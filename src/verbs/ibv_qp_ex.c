@@ -112,6 +112,27 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return av_post_translated(ibv, wr, bad_wr, NULL);
 }
 
+/* Posts one by one: nothing is posted behind a request that the named adapter lacks. */
+static int post_send_named(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	const struct av_device *dev = av_context_of(ibv->context)->dev;
+	int err = 0;
+
+	for (; wr && err == 0; wr = wr->next) {
+		struct ibv_send_wr one = *wr;
+
+		one.next = NULL;
+		*bad_wr = wr;
+		err = av_model_check_request(dev, wr->opcode, wr->num_sge);
+		if (err) {
+			(void)refuse_post(AV_VERB_POST_SEND, ibv, err);
+			return dev->as->no_opcode_ret;
+		}
+		err = av_post_translated(ibv, &one, &(struct ibv_send_wr *){NULL}, NULL);
+	}
+	return err;
+}
+
 /* Wakes a requester that waits for the receive. Flushes it if the queue pair has failed. */
 static void after_post_recv(struct av_qp *qp)
 {
@@ -167,12 +188,12 @@ static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
  */
 
 /* The builders that a service has: enum ibv_qp_create_send_ops_flags. */
-static uint64_t operations(enum ibv_qp_type type)
+static uint64_t operations(const struct av_model *as, enum ibv_qp_type type)
 {
 	uint64_t found = 0;
 
 	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
-		if (av_wr_opcode_is_of(&av_wr_opcodes[i], type))
+		if (av_wr_opcode_is_of(&av_wr_opcodes[i], type) && av_model_has_opcode(as, i))
 			found |= av_wr_opcodes[i].builder;
 	return found;
 }
@@ -493,7 +514,7 @@ static int check_qp_init_attr_ex(const struct ibv_context *context,
 	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, mask = attr->comp_mask;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	const uint64_t builders = operations(attr->qp_type);
+	const uint64_t builders = operations(av_context_of(context)->dev->as, attr->qp_type);
 
 	if (mask & ~known)
 		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_MASK, mask, known);
@@ -514,6 +535,7 @@ static int check_qp_init_attr_ex(const struct ibv_context *context,
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, CREATE_QP_EX, context);
 	const uint32_t mask = attr->comp_mask;
 	struct av_qp_extra extra = {
 		.blocks_loopback = (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
@@ -541,9 +563,11 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 void av_qp_fill_ops(struct verbs_context *verbs)
 {
+	const struct av_context *ctx = av_container_of(verbs, struct av_context, verbs);
+
 	verbs->create_qp_ex = create_qp_ex;
 	verbs->open_qp = av_open_qp;
-	verbs->context.ops.post_send = post_send;
+	verbs->context.ops.post_send = ctx->dev->as ? post_send_named : post_send;
 	verbs->context.ops.poll_cq = poll_cq;
 	verbs->context.ops.post_recv = post_recv;
 }

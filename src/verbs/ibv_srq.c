@@ -138,6 +138,7 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
 {
 	AV_UNCANCELLED;
+	AV_FAIL_IF_LACKING(av_fail_null, CREATE_SRQ_EX, context);
 	const uint32_t basic = IBV_SRQ_INIT_ATTR_PD;
 	const uint32_t xrc =
 		basic | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;

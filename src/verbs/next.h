@@ -33,9 +33,18 @@ static inline void *av_next(const char *name, const char *version)
 		newer_ ? newer_(__VA_ARGS__) : (missing);          \
 	})
 
+/* Return from the verb with a failure if the adapter lacks it that the device behaves as. */
+#define AV_FAIL_IF_LACKING(fail, id, context)                                                  \
+	do {                                                                                   \
+		int lacking_ = av_model_check_verb(av_context_of(context)->dev, AV_VERB_##id); \
+		if (lacking_)                                                                  \
+			return fail(AV_VERB_##id, lacking_);                                   \
+	} while (0)
+
 /*
  * The first statement of a verb on @object. Returns from the verb unless the object is of one of
  * our contexts: fails with EINVAL for NULL, and calls the system's verb for another provider's.
+ * Then AV_FAIL_IF_LACKING().
  * @fail: av_fail_errno() or its like. Variables follow, so that they can begin with their values.
  */
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
@@ -45,6 +54,7 @@ static inline void *av_next(const char *name, const char *version)
 		if (!av_ours((object)->context))                                                 \
 			return AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, object, \
 					  ##__VA_ARGS__);                                        \
+		AV_FAIL_IF_LACKING(fail, id, (object)->context);                                 \
 	} while (0)
 
 /* Has the device failed? A forked child may ask, too: it reads its parent's segment. */

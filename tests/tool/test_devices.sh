@@ -52,6 +52,17 @@ text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
 says info_tells_the_limits '^ +queue pairs +10$' "$text"
 says info_tells_the_guid '^ +GUID +0200000000001234$' "$text"
 
+text=$(ANYVERBS_DEVICES=efa0:as=efa,any0 "$tool" devices -v)
+says named_device_is_named '^  Behaves as: efa, whose driver would name it efa_0$' "$text"
+says named_device_lacks_types '^  No queue pairs: RC, UC, XRC_SEND, XRC_RECV: EOPNOTSUPP$' "$text"
+says named_device_lacks_verbs '^  No verbs: .*ibv_create_srq, .*: EOPNOTSUPP$' "$text"
+says named_device_lacks_access '^  No regions: IBV_ACCESS_REMOTE_ATOMIC .*: EOPNOTSUPP$' "$text"
+limits="max_sge 2 \(32\), .*max_inline_data 32 \(1024\)"
+says named_device_has_limits "^  Limits \(any0's\): $limits$" "$text"
+holds bystander_has_no_difference test "$(sed -n '/^any0/,$p' <<<"$text" | wc -l)" = 2
+text=$(ANYVERBS_DEVICES=siw0:as=siw "$tool" devices -v)
+says named_device_lacks_requests '^  No requests: .*FETCH AND ADD, .*: -EINVAL$' "$text"
+says json_names_it '"as": "siw"' "$(ANYVERBS_DEVICES=siw0:as=siw "$tool" devices --json)"
 text=$(ANYVERBS_DEVICES=connectx:8 "$tool" devices)
 says profile_has_its_names '^mlx5_7 +Ethernet +active +[0-9]+ ' "$text"
 holds profile_has_its_number test "$(wc -l <<<"$text")" = 9

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs devices": one line per device; with -v also its switches. */
+/*
+ * "anyverbs devices": one line per device; with -v also its switches, and the difference to any0 of
+ * one that behaves as a named adapter.
+ */
 #include "command.h"
 
 #include <arpa/inet.h>
@@ -11,6 +14,8 @@
 #include "device/port.h"
 #include "device/switches.h"
 #include "json_out.h"
+#include "observe/check.h"
+#include "observe/wr_opcode.h"
 #include "wire/packet.h"
 
 /* Index of the first GID that is no link-local address, or else of the first of all. */
@@ -90,6 +95,96 @@ static void print_switches(const struct av_device *dev)
 	printf("  Tunneled atomic: %s\n", is_tunneled(dev) ? "SUPPORT" : "NOT SUPPORTED");
 }
 
+/* --- the difference to any0 ------------------------------------------------------ */
+
+/* Print an item of a line that begins with @title. */
+static void print_item(const char *title, const char *item, bool *begun)
+{
+	printf("%s%s", *begun ? ", " : title, item);
+	*begun = true;
+}
+
+static void print_lacking_types(const struct av_model *as)
+{
+	bool begun = false;
+
+	for (unsigned int type = 0; type < 32; type++)
+		if (as->no_types >> type & 1)
+			print_item("  No queue pairs: ", av_field_word(AV_FIELD_TYPE, type),
+				   &begun);
+	if (begun)
+		printf(": %s\n", strerrorname_np(as->no_type_err));
+}
+
+static void print_lacking_verbs(const struct av_model *as)
+{
+	bool begun = false;
+
+	for (unsigned int verb = 0; verb < AV_VERB_N; verb++)
+		if (!av_model_has_verb(as, verb))
+			print_item("  No verbs: ", av_verb_name(verb), &begun);
+	if (begun)
+		printf(": EOPNOTSUPP\n");
+}
+
+/* Those of the queue pairs that it has. */
+static void print_lacking_requests(const struct av_model *as)
+{
+	bool begun = false;
+
+	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
+		if (av_wr_opcode(i)->types & ~as->no_types && !av_model_has_opcode(as, i))
+			print_item("  No requests: ", av_wr_opcode(i)->name, &begun);
+	if (begun)
+		printf(": %sEINVAL\n", as->no_opcode_ret < 0 ? "-" : "");
+}
+
+static void print_lacking_access(const struct av_model *as)
+{
+	const struct av_flight_record record = {.has = AV_HAS_MEASURE, .wanted = as->no_access};
+	char text[AV_EXPLAIN_MAX];
+
+	av_explain_sentence("{wanted:access}", &record, text, sizeof(text));
+	if (as->no_access)
+		printf("  No regions: %s: EOPNOTSUPP\n", text);
+}
+
+static void print_limits(const struct av_device *dev)
+{
+	struct av_device any0 = av_device_default;
+	bool begun = false;
+	char text[80];
+
+	av_device_complete(&any0, 0);
+	for (const struct av_model_limit *l = av_model_limits; l->name; l++) {
+		int own = *(const int *)((const char *)&dev->attr + l->offset),
+		    plain = *(const int *)((const char *)&any0.attr + l->offset);
+
+		snprintf(text, sizeof(text), "%s %d (%d)", l->name, own, plain);
+		if (own != plain)
+			print_item("  Limits (any0's): ", text, &begun);
+	}
+	snprintf(text, sizeof(text), "max_inline_data %u (%u)", dev->max_inline, any0.max_inline);
+	if (dev->max_inline != any0.max_inline)
+		print_item("  Limits (any0's): ", text, &begun);
+	if (begun)
+		printf("\n");
+}
+
+static void print_difference(const struct av_device *dev)
+{
+	const struct av_model *as = dev->as;
+
+	if (!as)
+		return;
+	printf("  Behaves as: %s, whose driver would name it %s0\n", as->name, as->prefix);
+	print_lacking_types(as);
+	print_lacking_verbs(as);
+	print_lacking_requests(as);
+	print_lacking_access(as);
+	print_limits(dev);
+}
+
 static json_t *json_of(const struct av_device *dev)
 {
 	struct address address;
@@ -98,11 +193,12 @@ static json_t *json_of(const struct av_device *dev)
 	if (!find_address(dev, &address))
 		return NULL;
 	av_port_attr(dev, &port);
-	return json_pack(
-		"{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:b}", "device", dev->ibv.name, "link_layer",
-		av_link_name(dev), "state", port.state == IBV_PORT_ACTIVE ? "active" : "down",
-		"mtu", (int)av_mtu_bytes(port.active_mtu), "lid", (int)address.lid, "gid",
-		address.gid, "interface", address.interface, "tunneled_atomic", is_tunneled(dev));
+	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:b}", "device", dev->ibv.name,
+			 "as", dev->as ? dev->as->name : "", "link_layer", av_link_name(dev),
+			 "state", port.state == IBV_PORT_ACTIVE ? "active" : "down", "mtu",
+			 (int)av_mtu_bytes(port.active_mtu), "lid", (int)address.lid, "gid",
+			 address.gid, "interface", address.interface, "tunneled_atomic",
+			 is_tunneled(dev));
 }
 
 static bool verbose, json;
@@ -121,8 +217,10 @@ static void print_devices(struct av_device *const *list, unsigned int count)
 		       port.state == IBV_PORT_ACTIVE ? "active" : "down",
 		       av_mtu_bytes(port.active_mtu));
 		print_address(dev);
-		if (verbose)
+		if (verbose) {
 			print_switches(dev);
+			print_difference(dev);
+		}
 	}
 }
 
@@ -140,7 +238,8 @@ static int devices_main(int argc, char **argv)
 }
 
 static const struct av_option options[] = {{'v', "verbose", NULL, NULL, &verbose,
-					    "show what the switches of 'anyverbs config' enable",
+					    "show what the switches of 'anyverbs config' enable, "
+					    "and the difference to any0",
 					    false},
 					   AV_JSON_OPTION(&json),
 					   {.name = NULL}};

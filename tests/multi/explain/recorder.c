@@ -15,6 +15,7 @@
 static const struct av_flight_file *file;
 static uint64_t mark;
 static unsigned int seeds;
+const char *recorder_device = "any0";
 static const char *done[AV_CHECK_N]; /* how it was seeded, or why it cannot be */
 
 void recorder_open(void)
@@ -80,7 +81,7 @@ bool recorder_find(const struct seed *seed, struct av_flight_record *r)
 	       "%s: wanted %" PRIu64 " instead of %" PRIu64, name, r->wanted, seed->wanted);
 	EXPECT(seed->limit == ANY || r->limit == seed->limit,
 	       "%s: limit %" PRIu64 " instead of %" PRIu64, name, r->limit, seed->limit);
-	EXPECT(!strcmp(r->device, "any0"), "%s: device '%s'", name, r->device);
+	EXPECT(!strcmp(r->device, recorder_device), "%s: device '%s'", name, r->device);
 	return true;
 }
 

@@ -21,6 +21,8 @@ struct seed {
 
 extern struct side a, b; /* a is in this process, b in another one */
 
+extern const char *recorder_device; /* that records name from now on: "any0" */
+
 void recorder_open(void); /* the directory has been joined */
 void recorder_close(void);
 void recorder_begin(void); /* what comes is of the next seed */
@@ -46,6 +48,7 @@ void seed_verbs(void);	  /* verbs that refuse */
 void seed_requests(void); /* requests between two processes */
 void seed_windows(void);  /* keys changed by requests, and kinds of keys */
 void seed_experimental(void);
+void seed_named(void);	  /* a device that behaves as another adapter */
 void seed_events(void);	  /* what happens by itself, and other services */
 void seed_mistakes(void); /* what is told of mistakes of beginners */
 

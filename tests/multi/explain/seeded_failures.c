@@ -4,6 +4,8 @@
  * leaves is looked at, by fields: the check, by how much, whose key, who is at the other end.
  * Between two processes where the rule is about two sides.
  */
+#include <stdlib.h>
+
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/switches_in_force.h"
@@ -15,6 +17,7 @@ int main(int argc, char **argv)
 {
 	sides_begin(argc, argv, 200);
 	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
+	setenv("ANYVERBS_DEVICES", "any0,siw0:as=siw", 1);
 	side_open(&a, NULL);
 	side_start(&b);
 	recorder_open();
@@ -24,6 +27,7 @@ int main(int argc, char **argv)
 	seed_experimental();
 	seed_mistakes();
 	seed_events();
+	seed_named();
 	row("all checks");
 	recorder_except(AV_CHECK_ARGUMENT, "every refusal has a check: style.refusals");
 	recorder_except(AV_CHECK_POST_DAMAGED, "only of a ring that somebody has damaged");
