@@ -302,7 +302,7 @@ static void responder_fail(struct av_work *w)
 		av_count_rsp(w->rsp->qp, rule->refused);
 	if (!rule->responder_fails || (w->fragment && w->fragment->again))
 		return;
-	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
+	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, .fault = w->result.fault});
 	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
@@ -328,7 +328,8 @@ static void lose_message(struct av_work *w)
 	if (w->result.wait_reason == AV_WAIT_RNR)
 		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
 	if (w->result.fault != AV_FAULT_NONE || w->result.wait_reason == AV_WAIT_RNR)
-		av_report_lost(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
+		av_report_lost(
+			&(struct av_failed){w->req, w->rsp, w->wqe, .fault = w->result.fault});
 	w->result = (struct av_outcome){.lost = true};
 }
 
@@ -393,7 +394,7 @@ static void advance_both_ends(struct av_work *w, bool lost)
 /* The same if nobody is there to take it. */
 static void lose_unanswered(struct av_work *w)
 {
-	struct av_failed failed = {w->req, w->rsp, w->wqe, AV_FAULT_RETRY_EXHAUSTED, false};
+	struct av_failed failed = {w->req, w->rsp, w->wqe, .fault = AV_FAULT_RETRY_EXHAUSTED};
 
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;

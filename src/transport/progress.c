@@ -145,7 +145,7 @@ void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 	AV_ASSERT_HELD(&end->qp->req_lock);
 	count_failed_request(end->qp, av_rule(fault)->requester);
 	silent = silent && av_responder_acquire_soon(peer);
-	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
+	av_report_request(&(struct av_failed){end, peer, wqe, .fault = fault, .silent = silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp_lock);
 	/* A full CQ has raised its own event. */
@@ -253,9 +253,9 @@ static bool apply_injected(const struct av_observed *o)
 		goes_on = apply_outcome(o->end, o->peer, o->wqe, o->injected.result);
 		av_diag_drop(); /* the cause, unless the request has failed */
 		return goes_on;
-	case AV_INJECTED_STATUS:
-		av_diag_drop();
-		/* As in av_finish_fail(). */
+	case AV_INJECTED_STATUS: /* as in av_finish_fail() */
+		av_report_request(
+			&(struct av_failed){o->end, o->peer, o->wqe, .status = o->injected.status});
 		(void)!av_sq_complete(o->end, o->wqe, o->injected.status);
 		av_finish_error(o->end);
 		return true;

@@ -241,7 +241,7 @@ void av_report_request(const struct av_failed *failed)
 
 	of_queue_pair(r, failed->req->seg, av_qp_number(failed->req));
 	r->kind = AV_FLIGHT_REQUEST;
-	r->status = (uint8_t)av_rule(failed->fault)->requester;
+	r->status = (uint8_t)(failed->status ? failed->status : av_rule(failed->fault)->requester);
 	r->wr_id = failed->wqe->wr_id;
 	r->peer_qp = failed->req->qp->attr.dest_qp_num;
 	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;

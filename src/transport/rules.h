@@ -240,7 +240,8 @@ struct av_failed {
 	const struct av_qp_ref *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
-	bool silent; /* @rsp lives and did not answer; its @resp_lock is held */
+	bool silent;		   /* @rsp lives and did not answer; its @resp_lock is held */
+	enum ibv_wc_status status; /* in the place of the fault's, if not 0 */
 };
 
 /* A request completes with an error. @req_lock is held; @rsp's @resp_lock only if @silent. */

@@ -238,7 +238,7 @@ static int devices_main(int argc, char **argv)
 }
 
 static const struct av_option options[] = {{'v', "verbose", NULL, NULL, &verbose,
-					    "show what the switches of 'anyverbs config' enable, "
+					    "show what the switches of 'anyverbs config' enable,\n"
 					    "and the difference to any0",
 					    false},
 					   AV_JSON_OPTION(&json),
