@@ -212,6 +212,7 @@ struct av_mr {
 	const void *made_at; /* verbs/misuse.h */
 	enum av_mr_sort sort;
 	uint32_t handle;  /* ibv.handle as we set it */
+	uint32_t rkey;	  /* ibv.rkey as we set it, if it is not the lkey; else 0 */
 	uint32_t access;  /* as in struct av_key */
 	uint64_t iova;	  /* the address that the program chose, also if it is zero based */
 	struct av_dm *dm; /* AV_MR_DEVICE */

@@ -24,17 +24,12 @@ uint32_t av_lkey_rights(const struct av_seg *seg, const struct av_key *what)
 	return has_own_rkey(seg, what->kind) ? what->access & ~REMOTE_RIGHTS : what->access;
 }
 
-static bool has_rkey(const struct av_mr *mr)
-{
-	return mr->ibv.rkey && mr->ibv.rkey != mr->ibv.lkey;
-}
-
 static bool bind_rkey(const struct av_context *ctx, const struct av_mr *mr, uint32_t rights)
 {
 	const struct av_key *k = av_key_entry(ctx->seg, mr->ibv.lkey);
 	const struct av_window_bind all = {
-		.window = mr->ibv.rkey,
-		.rkey = mr->ibv.rkey,
+		.window = mr->rkey,
+		.rkey = mr->rkey,
 		.region = mr->ibv.lkey,
 		.access = rights & REMOTE_RIGHTS,
 		.pd = k->pd,
@@ -53,14 +48,13 @@ bool av_rkey_make(const struct av_context *ctx, struct av_mr *mr, uint32_t right
 	mr->ibv.rkey = mr->ibv.lkey;
 	if (!has_own_rkey(ctx->seg, k->kind))
 		return true;
-	mr->ibv.rkey =
+	mr->rkey =
 		av_window_create(ctx->seg, AV_WINDOW_RKEY, k->pd, (uint32_t)ctx->dev->attr.max_mr);
-	if (!mr->ibv.rkey)
-		return false;
-	if (bind_rkey(ctx, mr, rights))
-		return true;
-	(void)!av_window_destroy(ctx->seg, mr->ibv.rkey);
-	mr->ibv.rkey = 0;
+	mr->ibv.rkey = mr->rkey;
+	if (!mr->rkey || bind_rkey(ctx, mr, rights))
+		return mr->rkey != 0;
+	(void)!av_window_destroy(ctx->seg, mr->rkey);
+	mr->rkey = 0;
 	return false;
 }
 
@@ -68,19 +62,19 @@ bool av_rkey_withdraw(const struct av_context *ctx, const struct av_mr *mr)
 {
 	const struct av_key *k = av_key_entry(ctx->seg, mr->ibv.lkey);
 	const struct av_window_bind none = {
-		.window = mr->ibv.rkey, .rkey = mr->ibv.rkey, .pd = k->pd, .is_rkey = true};
+		.window = mr->rkey, .rkey = mr->rkey, .pd = k->pd, .is_rkey = true};
 
-	return !has_rkey(mr) || av_window_bind(ctx->seg, &none) == AV_CHECK_NONE;
+	return !mr->rkey || av_window_bind(ctx->seg, &none) == AV_CHECK_NONE;
 }
 
 void av_rkey_restore(const struct av_context *ctx, const struct av_mr *mr, uint32_t rights)
 {
-	if (has_rkey(mr))
+	if (mr->rkey)
 		(void)bind_rkey(ctx, mr, rights);
 }
 
 void av_rkey_free(const struct av_context *ctx, const struct av_mr *mr)
 {
-	if (has_rkey(mr))
-		(void)!av_window_destroy(ctx->seg, mr->ibv.rkey);
+	if (mr->rkey)
+		(void)!av_window_destroy(ctx->seg, mr->rkey);
 }
