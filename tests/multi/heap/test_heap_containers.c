@@ -287,7 +287,7 @@ static void begin_to_push(struct side *from, struct side *to)
 
 static void expect_explained(const char *text)
 {
-	FILE *f = popen(ANYVERBS_TOOL " explain", "re");
+	FILE *f = popen("'" ANYVERBS_TOOL "' explain", "re");
 	char line[1024];
 	bool found = false;
 

@@ -200,7 +200,7 @@ static const char *explain(pid_t pid)
 	char command[512];
 	FILE *f;
 
-	snprintf(command, sizeof(command), "%s explain -p %d", ANYVERBS_TOOL, (int)pid);
+	snprintf(command, sizeof(command), "'%s' explain -p %d", ANYVERBS_TOOL, (int)pid);
 	f = popen(command, "r");
 	NEED(f);
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
