@@ -589,8 +589,8 @@ static void replaced(const bool *ours)
 }
 
 /* From here to the end of the block, nobody uses those numbers as ours. */
-#define REPLACES(first, last)                                \
-	const bool ours __attribute__((cleanup(replaced))) = \
+#define REPLACES(first, last)                                        \
+	const bool ours __attribute__((cleanup(replaced), unused)) = \
 		av_own_fd_replace_begin((unsigned int)(first), (unsigned int)(last))
 
 AV_LIBC_NEXT(int, close, (int));

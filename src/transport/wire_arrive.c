@@ -150,6 +150,13 @@ static void request_with_ack(const struct av_qp_ref *end, const struct av_net_pa
 	av_wire_requested(end, av_wire_answered(end, packet, &ack) ? &plain : packet, 1);
 }
 
+static bool is_plain_request(const struct av_packet *packet)
+{
+	const struct av_opcode *info = av_opcode_info(packet->opcode);
+
+	return info && !info->response && !packet->carries;
+}
+
 /* Return: how many of the packets have been handled, from the first on */
 static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_packet *packet,
 			     unsigned int count)
@@ -158,6 +165,8 @@ static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_pa
 	bool marked = av_net_is_congested(&packet->path);
 	unsigned int n = 1;
 
+	if (!info)
+		return 1;
 	if (marked)
 		packet_marked(end, packet);
 	if (info->operation == AV_OP_CNP) {
@@ -167,8 +176,7 @@ static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_pa
 	} else if (packet->packet.carries) {
 		request_with_ack(end, packet);
 	} else {
-		while (n < count && !marked && !packet[n].packet.carries &&
-		       !av_opcode_info(packet[n].packet.opcode)->response)
+		while (n < count && !marked && is_plain_request(&packet[n].packet))
 			n++;
 		av_wire_requested(end, packet, n);
 	}
@@ -208,7 +216,8 @@ void av_wire_damaged(uint32_t qpn)
 
 static bool is_datagram(const struct av_net_packet *packet)
 {
-	return (packet->packet.opcode & SERVICE_BITS) == AV_SERVICE_UD;
+	return (packet->packet.opcode & SERVICE_BITS) == AV_SERVICE_UD &&
+	       av_opcode_info(packet->packet.opcode);
 }
 
 /* A queue pair has packets of one service: what comes with those of another is dropped. */

@@ -276,7 +276,8 @@ static void reset_contexts_in_child(void)
 	pthread_mutex_init(&list_mutex, NULL);
 	SLIST_FOREACH(ctx, &list, link) {
 		init_mutexes(ctx);
-		ctx->forked = ctx->unusual = true;
+		ctx->forked = true;
+		ctx->unusual = true;
 		ctx->child_seg = NULL; /* a grandchild inherits the child's */
 	}
 }
