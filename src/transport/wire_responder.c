@@ -16,7 +16,7 @@
 #include "transport/wire_qp.h"
 
 #define PAYS	   2	  /* answers in a row after which an acknowledgement waits for the next, */
-#define PAYS_NOT   -62	  /* and how many more after it has waited in vain, */
+#define PAYS_NOT   (-62)  /* and how many more after it has waited in vain, */
 #define ANSWER_NS  50000u /* so long */
 #define READ_STEPS 4u	  /* of one turn: who waits behind a READ waits for half a megabyte */
 

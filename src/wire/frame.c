@@ -145,7 +145,7 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
  * "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
 
-#define WIDE	 64u /* bytes of a vector */
+#define WIDE	 ((size_t)64) /* bytes of a vector */
 #define VECTORS	 4u
 #define WIDE_MIN (VECTORS * WIDE)
 #define VECTOR	 __attribute__((target("avx512f,vpclmulqdq")))
