@@ -271,7 +271,9 @@ int link_tear_down(void **state)
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		munmap(link_side[h].arena, ARENA);
 		free(link_want[h]);
-		av_wire_faults_end(link_side[h].seg);
+		av_wire_faults_end(link_side[h].seg); /* settles both */
+	}
+	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		av_inject_end(link_side[h].seg);
 		av_seg_close(link_side[h].seg);
 	}
