@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lib/sandbox.h"
+#include "lib/sanitized.h"
 #include "lib/to_rts.h"
 #include "lib/tool.h"
 
@@ -237,6 +238,10 @@ int wrong_run(int argc, char **argv, const struct wrong *rows, size_t count)
 	unsigned int seeds = argc > 1 ? WRONG_SEEDS : A_FEW;
 	struct counts n = {0};
 
+	if (UNDER_TSAN) {
+		printf("skipped: wrong programs race, as ThreadSanitizer would say\n");
+		return 77;
+	}
 	sandbox_begin(400);
 	for (const struct wrong *w = rows; w < rows + count; w++) {
 		row("%s", w->name);
