@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The freedoms that a strict device uses at verbs: what a completion says, and what a queue holds.
- */
+/* The freedoms of a strict device at polls: what a completion says, and what an event. */
 #include "observe/freedom.h"
 
 #include "observe/check.h"

@@ -311,10 +311,6 @@ static bool numbers_right(void)
 	return numbers(true);
 }
 
-#define ROW(name, says, said)                          \
-	{                                              \
-		says, said, name##_wrong, name##_right \
-	}
 #define OF(twin, name, says)                                     \
 	{                                                        \
 		says, UNDEFINED_SAID, name##_wrong, twin##_right \

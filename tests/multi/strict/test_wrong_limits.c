@@ -117,10 +117,6 @@ static bool unsignalled_right(void)
 	return unsignalled(4);
 }
 
-#define ROW(name, says, said)                          \
-	{                                              \
-		says, said, name##_wrong, name##_right \
-	}
 static const struct wrong rows[] = {
 	ROW(sends, "posts 8 sends, and asked for 5", "5"),
 	ROW(one_more, "posts 6 sends, and asked for 5", "5"),

@@ -222,10 +222,6 @@ static bool one_key_right(void)
 	return one_key(true);
 }
 
-#define ROW(name, says, said)                          \
-	{                                              \
-		says, said, name##_wrong, name##_right \
-	}
 static const struct wrong rows[] = {
 	ROW(last_byte, "polls the last byte of a WRITE", WRITE_SAID),
 	ROW(last_word, "polls the last word of a WRITE", WRITE_SAID),

@@ -344,25 +344,21 @@ static bool build_right(void)
 	return build(true);
 }
 
-#define ROW(name, says)                                \
-	{                                              \
-		says, SAID, name##_wrong, name##_right \
-	}
 static const struct wrong rows[] = {
-	ROW(send, "clears a message after ibv_post_send()"),
-	ROW(send_imm, "clears a message with immediate data"),
-	ROW(write, "clears what an RDMA WRITE takes"),
-	ROW(write_imm, "clears what an RDMA WRITE with immediate data takes"),
-	ROW(uc_send, "clears a message of UC"),
-	ROW(ud_send, "clears a datagram"),
-	ROW(loop, "fills one buffer in a loop"),
-	ROW(ring, "has three requests in flight, and two buffers"),
-	ROW(pool, "gives a block back when it is posted"),
-	ROW(stack, "sends a function's own array"),
-	ROW(two_peers, "sends one buffer to two peers, and waits for one"),
-	ROW(gather, "has one header for all messages"),
-	ROW(count, "counts in the message itself"),
-	ROW(build, "changes what ibv_wr_set_sge() named"),
+	ROW(send, "clears a message after ibv_post_send()", SAID),
+	ROW(send_imm, "clears a message with immediate data", SAID),
+	ROW(write, "clears what an RDMA WRITE takes", SAID),
+	ROW(write_imm, "clears what an RDMA WRITE with immediate data takes", SAID),
+	ROW(uc_send, "clears a message of UC", SAID),
+	ROW(ud_send, "clears a datagram", SAID),
+	ROW(loop, "fills one buffer in a loop", SAID),
+	ROW(ring, "has three requests in flight, and two buffers", SAID),
+	ROW(pool, "gives a block back when it is posted", SAID),
+	ROW(stack, "sends a function's own array", SAID),
+	ROW(two_peers, "sends one buffer to two peers, and waits for one", SAID),
+	ROW(gather, "has one header for all messages", SAID),
+	ROW(count, "counts in the message itself", SAID),
+	ROW(build, "changes what ibv_wr_set_sge() named", SAID),
 };
 
 int main(int argc, char **argv)

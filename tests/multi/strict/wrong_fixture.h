@@ -48,6 +48,12 @@ struct wrong {
 	bool (*right)(void);
 };
 
+/* A row of name_wrong() and name_right(). */
+#define ROW(name, says, said)                          \
+	{                                              \
+		says, said, name##_wrong, name##_right \
+	}
+
 /*
  * main() of a test. The argument is the number of plain runs of each, and those that are right see
  * all seeds; without it 3 of both.
