@@ -173,7 +173,6 @@ void av_wire_faults_end(struct av_seg *seg)
 
 /* How often to look at a request that is held until something changes. */
 #define LOOK_AGAIN_NS 100000000u
-#define PLACES	      (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 
 /* The decision about the request at the head of a queue pair. Guarded by its @req_lock. */
 struct decision {
@@ -188,7 +187,7 @@ struct decision {
 };
 
 struct av_injections {
-	struct decision at[PLACES];
+	struct decision at[AV_OBSERVED_QPS];
 	/* For the timer. */
 	_Atomic uint32_t fatal;	      /* the device is to fail */
 	_Atomic uint32_t port;	      /* enum port_wish */
@@ -200,15 +199,7 @@ enum port_wish { PORT_NOTHING, PORT_DOWN, PORT_UP };
 
 static struct av_injections *inject_of(struct av_seg *seg)
 {
-	struct av_injections *have = atomic_load(&seg->inject), *none = NULL;
-
-	if (have)
-		return have;
-	have = calloc(1, sizeof(*have));
-	if (!have || atomic_compare_exchange_strong(&seg->inject, &none, have))
-		return have;
-	free(have);
-	return none;
+	return AV_OBSERVER_MEMORY(&seg->inject);
 }
 
 /* Some rule may go by the clock: the timer looks at it. */
@@ -433,7 +424,7 @@ static struct av_injected strike_request(const struct av_observed *o, struct av_
 	uint64_t now = av_now_ns();
 	struct decision *d;
 
-	if (!all || end->qp->index >= PLACES)
+	if (!all || end->qp->index >= AV_OBSERVED_QPS)
 		return in;
 	d = &all->at[end->qp->index];
 	if (d->change != atomic_load(&f->change))

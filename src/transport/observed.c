@@ -10,8 +10,7 @@
 #include "memory/translate.h"
 #include "transport/transport.h"
 
-#define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
-#define PIECE  1024u
+#define PIECE 1024u
 
 /* The sum of the request at the head of a queue pair. Guarded by its @req_lock. */
 struct entry {
@@ -21,7 +20,7 @@ struct entry {
 };
 
 struct av_send_sums {
-	struct entry at[PLACES];
+	struct entry at[AV_OBSERVED_QPS];
 };
 
 /* It misses a change with probability 2^-64. */
@@ -62,16 +61,10 @@ bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint6
 
 static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
 {
-	struct av_send_sums *sums = atomic_load(&end->seg->sums), *none = NULL;
+	struct av_send_sums *sums =
+		make ? AV_OBSERVER_MEMORY(&end->seg->sums) : atomic_load(&end->seg->sums);
 
-	if (!sums && make) {
-		sums = calloc(1, sizeof(*sums));
-		if (sums && !atomic_compare_exchange_strong(&end->seg->sums, &none, sums)) {
-			free(sums);
-			sums = none;
-		}
-	}
-	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
+	return sums && end->qp->index < AV_OBSERVED_QPS ? &sums->at[end->qp->index] : NULL;
 }
 
 /* The request at the head of an own queue begins to wait, or is tried again. @req_lock is held. */

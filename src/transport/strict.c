@@ -11,7 +11,6 @@
 #include "transport/rules.h"
 #include "transport/transport.h"
 
-#define PLACES	    (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define HELD_NS	    200000u /* longest time from a request's turn to its execution */
 #define EARLY_BYTES 64u	    /* most that lands before the rest */
 #define LOST_EVERY  100u    /* of so many unreliable messages one is lost */
@@ -26,21 +25,14 @@ struct turn {
 };
 
 struct av_strict {
-	struct turn at[PLACES];
+	struct turn at[AV_OBSERVED_QPS];
 };
 
 static struct turn *get_turn(const struct av_qp_ref *end)
 {
-	struct av_strict *all = atomic_load(&end->seg->strict), *none = NULL;
+	struct av_strict *all = AV_OBSERVER_MEMORY(&end->seg->strict);
 
-	if (!all) {
-		all = calloc(1, sizeof(*all));
-		if (all && !atomic_compare_exchange_strong(&end->seg->strict, &none, all)) {
-			free(all);
-			all = none;
-		}
-	}
-	return all && end->qp->index < PLACES ? &all->at[end->qp->index] : NULL;
+	return all && end->qp->index < AV_OBSERVED_QPS ? &all->at[end->qp->index] : NULL;
 }
 
 static bool uses(const struct av_qp_ref *end, enum av_freedom which)
