@@ -206,12 +206,12 @@ static void begin_in_child(void)
 	av_heap_exit();
 }
 
-const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving)
+const struct av_shared_heap *av_block_begin(const struct av_shared_heap_user *user)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno;
 
-	__atomic_store_n(&av_blocks.leaving, leaving, __ATOMIC_RELAXED);
+	__atomic_store_n(&av_blocks.user, user, __ATOMIC_RELAXED);
 	pthread_once(&once, init_block_heap);
 	if (av_blocks.inherited)
 		begin_in_child();
@@ -238,7 +238,6 @@ static bool map_block(uint64_t at, uint64_t bytes)
 bool av_block_leave(const void *p, size_t bytes)
 {
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
-	av_shared_heap_leaving *leaving = __atomic_load_n(&av_blocks.leaving, __ATOMIC_RELAXED);
 	struct av_block_list *l = &av_blocks.list;
 	bool any = false;
 
@@ -255,7 +254,7 @@ bool av_block_leave(const void *p, size_t bytes)
 		}
 	av_heap_exit();
 	if (any)
-		leaving(from, end - from);
+		__atomic_load_n(&av_blocks.user, __ATOMIC_RELAXED)->leaving(from, end - from);
 	return any;
 }
 

@@ -101,7 +101,7 @@ struct av_block_state {
 	bool stay;			 /* the last fork() left the blocks where they are */
 	uint64_t spare[AV_BLOCK_SPARES]; /* addresses, the oldest first */
 	uint32_t spares;
-	av_shared_heap_leaving *leaving;
+	const struct av_shared_heap_user *user; /* once it has begun; constant */
 };
 extern struct av_block_state av_blocks;
 
@@ -138,10 +138,10 @@ static inline void *av_heap_pointer(uint64_t addr)
 #define AV_BLOCK_PAGE 4096u
 
 /*
- * Start the heap; in a child of fork(), with a file of its own. @leaving: av_block_leave() calls it
+ * Start the heap; in a child of fork(), with a file of its own. @user: av_block_leave() calls it
  * when it has found blocks. Return: NULL: this process cannot have a heap
  */
-const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving);
+const struct av_shared_heap *av_block_begin(const struct av_shared_heap_user *user);
 
 /* Has the heap started? Before that there is no window and no block. No lock. */
 bool av_block_begun(void);
@@ -189,6 +189,14 @@ enum av_block_end {
 };
 
 void av_block_left(const void *p, size_t bytes, enum av_block_end how);
+
+/* === forks ======================================================================= */
+
+/*
+ * clone(2), clone3(2) or fork(2) by number, with the arguments of syscall(2). The child has memory
+ * of its own unless it shares all of its parent's. Return: as the system call
+ */
+long av_heap_clone(long number, const long a[6]);
 
 /* === next ======================================================================== */
 

@@ -45,14 +45,14 @@ static bool has_sanitizer(void)
 }
 
 /* Nothing is taken before it has been asked for: whoever asks sees to fork(). */
-AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(av_shared_heap_leaving *leaving)
+AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(const struct av_shared_heap_user *user)
 {
 	AV_UNCANCELLED;
 	int saved = errno;
 	bool may = av_block_begun() || (!strict_overcommit() && !has_sanitizer());
 
 	errno = saved;
-	return may ? av_block_begin(leaving) : NULL;
+	return may ? av_block_begin(user) : NULL;
 }
 
 /* The malloc() family: large blocks are the shared heap's, all others whose they were. */

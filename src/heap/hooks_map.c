@@ -238,6 +238,12 @@ AV_EXPORT long syscall(long number, ...)
 
 		return (long)remap(&r);
 	}
+	case SYS_clone:
+	case SYS_clone3:
+#ifdef SYS_fork
+	case SYS_fork:
+#endif
+		return av_heap_clone(number, a);
 	default:
 		return AV_RAW(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	}

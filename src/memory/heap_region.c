@@ -246,6 +246,28 @@ static void reset_heap_regions_in_child(void)
 		heap->after_fork_in_child();
 }
 
+/* As base/thread.c does: of the child's memory, nothing but the heap is looked after. */
+static void begin_bare_fork(void)
+{
+	AV_UNCANCELLED;
+
+	pthread_mutex_lock(&beginning);
+	privatise_heap_for_fork();
+}
+
+static void end_bare_fork(bool in_child)
+{
+	AV_UNCANCELLED;
+
+	if (in_child) {
+		pthread_mutex_init(&beginning, NULL);
+		reset_heap_regions_in_child();
+	} else {
+		resume_heap_in_parent();
+		pthread_mutex_unlock(&beginning);
+	}
+}
+
 /* --- what was allocated before it began ------------------------------------------ */
 
 #define RANGES 256u
@@ -324,7 +346,9 @@ static void forget_pages(uint64_t addr, uint64_t bytes)
 
 static const struct av_shared_heap *start_shared_heap(void)
 {
-	const struct av_shared_heap *heap = av_shared_heap_begin(forget_pages);
+	static const struct av_shared_heap_user user = {
+		.leaving = forget_pages, .forking = begin_bare_fork, .forked = end_bare_fork};
+	const struct av_shared_heap *heap = av_shared_heap_begin(&user);
 
 	begun = true;
 	if (heap)

@@ -253,19 +253,26 @@ struct av_shared_heap {
 		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins), bool keep);
 };
 
-/* Called before the program unmaps blocks or maps over them; in its thread, any locks held. */
-typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
+/* What it calls, in the program's thread, any locks held. */
+struct av_shared_heap_user {
+	/* Before the program unmaps blocks or maps over them. */
+	void (*leaving)(uint64_t addr, uint64_t bytes);
+
+	/* Before and after a fork that runs no fork handlers (clone(2)). Signals are blocked. */
+	void (*forking)(void);
+	void (*forked)(bool in_child);
+};
 
 /*
  * Begin the heap; in a child of fork(), with a file of its own. The preloaded library defines this.
- * No block exists before; from now on it calls @leaving. NULL: there can be no shared heap.
+ * No block exists before; from now on it calls @user. NULL: there can be no shared heap.
  * Context: the fork handlers are in place, and no fork() is in progress.
  */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
-anyverbs_shared_heap(av_shared_heap_leaving *leaving);
+anyverbs_shared_heap(const struct av_shared_heap_user *user);
 
 /* For memory/heap_region.c: the result of anyverbs_shared_heap(), or NULL if it is not defined. */
-const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving);
+const struct av_shared_heap *av_shared_heap_begin(const struct av_shared_heap_user *user);
 
 /* This process's shared heap; NULL: it has not begun. Takes no lock. */
 const struct av_shared_heap *av_shared_heap_own(void);

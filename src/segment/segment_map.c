@@ -132,10 +132,10 @@ static struct av_seg_head *map_segment(int file, int tables, int prot)
 
 static _Atomic(const struct av_shared_heap *) own;
 
-const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving)
+const struct av_shared_heap *av_shared_heap_begin(const struct av_shared_heap_user *user)
 {
 	const struct av_shared_heap *heap =
-		anyverbs_shared_heap ? anyverbs_shared_heap(leaving) : NULL;
+		anyverbs_shared_heap ? anyverbs_shared_heap(user) : NULL;
 
 	atomic_store_explicit(&own, heap, memory_order_release);
 	return heap;

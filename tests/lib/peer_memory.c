@@ -18,9 +18,9 @@ static bool is_wanted(void)
 }
 
 /* The library of verbs finds this. */
-AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(av_shared_heap_leaving *leaving)
+AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(const struct av_shared_heap_user *user)
 {
-	return is_wanted() ? av_block_begin(leaving) : NULL;
+	return is_wanted() ? av_block_begin(user) : NULL;
 }
 
 static void *take(size_t bytes)

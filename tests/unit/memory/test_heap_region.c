@@ -41,7 +41,7 @@ static struct {
 } calls;
 
 static struct av_shared_heap heap;
-static av_shared_heap_leaving *leaving;
+static const struct av_shared_heap_user *called_back;
 static uint64_t leaves_from, leaves_bytes; /* what a call of leave() makes private */
 
 static void make_private(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
@@ -78,11 +78,11 @@ static void leave(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool kee
 }
 
 /* The first opening of a device asks. */
-const struct av_shared_heap *anyverbs_shared_heap(av_shared_heap_leaving *called)
+const struct av_shared_heap *anyverbs_shared_heap(const struct av_shared_heap_user *called)
 {
 	void *p = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	leaving = called;
+	called_back = called;
 	heap = (struct av_shared_heap){
 		.begin = (uintptr_t)p,
 		.before_fork = before_fork,
@@ -329,7 +329,7 @@ TEST_WITH(what_is_unmapped_is_not_the_heaps, set_up, tear_down)
 		uint32_t id = born(seg, rows[i].begin, rows[i].end - rows[i].begin);
 
 		errno = 77;
-		leaving(heap.begin + 2 * PAGE, 2 * PAGE);
+		called_back->leaving(heap.begin + 2 * PAGE, 2 * PAGE);
 		assert_int_equal(errno, 77);
 		if ((at_of(id) != 0) != rows[i].stays)
 			fail_msg("row %zu", i);
