@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The shared heap and the kernel: what it refuses of private memory is refused, what is sparse
- * stays so, and pages that something else writes to stay where they are.
+ * stays so, pages that something else writes to stay where they are, and what it says of memory.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -21,6 +21,10 @@
 #define MIB    (1ul << 20)
 #define SPARES 16u
 #define SPARSE (6ul << 30)
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 static bool refuses(size_t bytes)
 {
@@ -289,6 +293,77 @@ static void locked_row(void)
 	munmap(p, BYTES);
 }
 
+/* --- what the kernel makes of it, and says ---------------------------------------- */
+
+static size_t mapping_kb(const uint8_t *p, const char *name)
+{
+	char kb[64] = "";
+
+	EXPECT(pages_line(p, name, kb, sizeof(kb)), "no %s", name);
+	return strtoul(kb, NULL, 10);
+}
+
+/* As of shared memory until a fork; what is there is counted as of private memory. */
+static void readers_row(void)
+{
+	const size_t kb = BYTES >> 10;
+	uint8_t *p = map_private(BYTES);
+	size_t rss = mapping_kb(p, "Rss:"), shmem = status_kb("RssShmem:");
+
+	row("readers of smaps and status");
+	fill(p, BYTES / 2, 60);
+	EXPECT(mapping_kb(p, "Rss:") == rss + kb / 2, "not what was written");
+	fill(p, BYTES, 60);
+	EXPECT(mapping_kb(p, "Rss:") == rss + kb, "not all");
+	EXPECT(mapping_kb(p, "Anonymous:") == 0 && pages_flag(p, "sh"), "private");
+	EXPECT(status_kb("RssShmem:") >= shmem + kb, "not in RssShmem");
+	EXPECT(status_kb("VmRSS:") ==
+		       status_kb("RssAnon:") + status_kb("RssFile:") + status_kb("RssShmem:"),
+	       "another sum");
+	expect_after_fork(p, 60, "wr");
+	EXPECT(mapping_kb(p, "Anonymous:") == mapping_kb(p, "Rss:") && !pages_flag(p, "sh"),
+	       "shared after a fork");
+	munmap(p, BYTES);
+}
+
+/* Where the machine has swap, the pages leave. */
+static void paged_out_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr = reg(p, BYTES);
+
+	row("MADV_PAGEOUT");
+	fill(p, BYTES, 61);
+	EXPECT(madvise(p, BYTES, MADV_PAGEOUT) == 0, "errno %d", errno);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_SUCCESS);
+	EXPECT(madvise(p, BYTES, MADV_PAGEOUT) == 0, "errno %d", errno);
+	expect_after_fork(p, 61, "wr");
+	expect_reached(p, mr);
+	dereg(mr);
+	munmap(p, BYTES);
+}
+
+/* Where the system gives shared memory no huge pages by advice, the program makes them itself. */
+static void huge_row(void)
+{
+	uint8_t *p = map_private(2 * HUGE_BYTES);
+	int ret = -1;
+
+	row("MADV_HUGEPAGE and MADV_COLLAPSE");
+	EXPECT(madvise(p, 2 * HUGE_BYTES, MADV_HUGEPAGE) == 0, "errno %d", errno);
+	EXPECT(pages_flag(p, "hg") && !pages_private(p), "without a word");
+	fill(p, BYTES, 62);
+	if (!pages_huge_possible()) {
+		printf("left out: no huge pages of shared memory here\n");
+	} else {
+		for (int i = 0; i < 8 && ret; i++) /* it fails while a page is being used */
+			ret = madvise(p, HUGE_BYTES, MADV_COLLAPSE);
+		EXPECT(ret == 0 && pages_huge(p, HUGE_BYTES) == 1, "errno %d", errno);
+	}
+	expect_after_fork(p, 62, "wr");
+	munmap(p, 2 * HUGE_BYTES);
+}
+
 /* --- an io_uring's pages --------------------------------------------------------- */
 
 static bool child_sees(const uint8_t *p, uint8_t seed, int go)
@@ -349,6 +424,9 @@ static void run(void)
 	not_copied_row();
 	removed_row();
 	locked_row();
+	readers_row();
+	paged_out_row();
+	huge_row();
 	ring_row();
 }
 

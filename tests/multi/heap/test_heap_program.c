@@ -238,6 +238,20 @@ static void realloc_zeros_row(void)
 	free(behind);
 }
 
+/* The C library's allocator does not know of them. */
+static void counted_row(void)
+{
+	struct mallinfo2 before = mallinfo2(), now;
+	void *large = malloc(LARGE);
+
+	row("mallinfo2()");
+	now = mallinfo2();
+	EXPECT(now.hblks == before.hblks && now.hblkhd == before.hblkhd, "%zu bytes more",
+	       now.hblkhd - before.hblkhd);
+	EXPECT(now.arena > 0 && now.uordblks < before.uordblks + LARGE, "its own are others");
+	free(large);
+}
+
 static void too_much_row(void)
 {
 	volatile size_t much = SIZE_MAX / 2, some = 1ul << 33; /* the product of two is 0 */
@@ -251,7 +265,6 @@ static void too_much_row(void)
 	       "mmap");
 }
 
-/* What is not like malloc()'s memory stays the kernel's. */
 /* So much that the address of its end wraps: an error, and the block is as it was. */
 static void endless_row(void)
 {
@@ -270,6 +283,7 @@ static void endless_row(void)
 	free(p);
 }
 
+/* What is not like malloc()'s memory stays the kernel's. */
 static void foreign_row(void)
 {
 	uint8_t *reserved = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -624,6 +638,7 @@ static void run(void)
 	}
 	realloc_row();
 	realloc_zeros_row();
+	counted_row();
 	too_much_row();
 	endless_row();
 	foreign_row();
