@@ -10,6 +10,7 @@
  *   maps         as many mappings as a process may have
  *   malloc       what the allocator says of itself
  *   dump         itself to a file "core.PID", by gcore(1), and looks for its bytes there
+ *   core         likewise, by the kernel
  *
  * Exit status: 77: not possible here
  */
@@ -341,11 +342,18 @@ static bool is_in(int fd, const uint8_t *mark)
 	return file != MAP_FAILED && memmem(file, (size_t)st.st_size, mark, 64);
 }
 
+static void expect_in(const char *name, const uint8_t *mark)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+
+	printf("dump: %s\n", is_in(fd, mark) ? "in it" : "not in it");
+	unlink(name);
+}
+
 static void dump(void)
 {
 	char command[64];
 	uint8_t *p;
-	int fd;
 
 	open_device();
 	p = marked(MIB);
@@ -354,9 +362,44 @@ static void dump(void)
 	if (system(command) != 0)
 		exit(77);
 	snprintf(command, sizeof(command), "core.%d", (int)getpid());
-	fd = open(command, O_RDONLY | O_CLOEXEC);
-	printf("dump: %s\n", is_in(fd, p + MIB / 2) ? "in it" : "not in it");
-	unlink(command);
+	expect_in(command, p + MIB / 2);
+}
+
+static bool dumps_here(void)
+{
+	const struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
+	FILE *f = fopen("/proc/sys/kernel/core_pattern", "re");
+	char pattern[128] = "";
+	bool ret = f && fgets(pattern, sizeof(pattern), f) && strcmp(pattern, "core\n") == 0;
+
+	if (f)
+		fclose(f);
+	return ret && setrlimit(RLIMIT_CORE, &most) == 0;
+}
+
+/* Its child has no device before. */
+static void core(void)
+{
+	static uint8_t mark[64];
+	char name[32];
+	int status, to[2];
+	pid_t child;
+
+	if (!dumps_here() || pipe2(to, O_CLOEXEC))
+		exit(77);
+	child = fork();
+	if (child == 0) {
+		open_device();
+		if (write(to[1], marked(MIB) + MIB / 2, sizeof(mark)) == sizeof(mark))
+			abort();
+		_exit(1);
+	}
+	if (read(to[0], mark, sizeof(mark)) != sizeof(mark))
+		exit(1);
+	waitpid(child, &status, 0);
+	printf("core: %s, ", WCOREDUMP(status) ? "dumped" : "not dumped");
+	snprintf(name, sizeof(name), "core.%d", (int)child);
+	expect_in(access("core", F_OK) == 0 ? "core" : name, mark);
 }
 
 int main(int argc, char **argv)
@@ -379,6 +422,8 @@ int main(int argc, char **argv)
 		allocator();
 	else if (strcmp(what, "dump") == 0)
 		dump();
+	else if (strcmp(what, "core") == 0)
+		core();
 	else
 		return 2;
 	if (context)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Ordinary commands with the library, in several ways. Output, exit status and the files left
-must be the same.
+"""Ordinary commands under "anyverbs run", without the heap, with it from the first device on, and
+from the beginning. Output, exit status and the files left must be the same.
 
-  ordinary.py TOOL: a hundred commands that open no device (ordinary.txt), as they are, under
-    "anyverbs run", whose shared heap does not begin, and under "anyverbs run --shared-heap". The
+  ordinary.py TOOL: commands that open no device (ordinary.txt), as without the library, too. The
     shared folder stays empty.
-  ordinary.py TOOL USER: commands that open one (opened.txt), without the heap, with it from the
-    first device on, and from the beginning.
+  ordinary.py TOOL USER: commands that open one (opened.txt).
 
 What is not installed (exit status 127), or not possible here (77), is left out."""
 import os
@@ -17,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-LEAST = 100  # commands that open no device
+LEAST = 190  # commands that open no device
 
 # A client may come before its server listens.
 BOTH = r'''
@@ -89,16 +87,15 @@ def differences(command, prelude, ways, scratch):
 
 def main():
     tool = os.path.abspath(sys.argv[1])
+    ways = [[tool, "run", "--shared-heap=" + when, "--"] for when in ("never", "open", "always")]
     if len(sys.argv) == 2:
         commands, prelude, least = table("ordinary.txt"), "", LEAST
-        ways = [[], [tool, "run", "--"], [tool, "run", "--shared-heap", "--"]]
+        ways.insert(0, [])
     else:
         commands, least = table("opened.txt"), 1
         prelude = ". %s\nuser=%s%s" % (
             shlex.quote(os.path.abspath(os.path.dirname(__file__)) + "/../lib/wait.sh"),
             shlex.quote(os.path.abspath(sys.argv[2])), BOTH)
-        ways = [[tool, "run", "--shared-heap=" + when, "--"]
-                for when in ("never", "open", "always")]
     with tempfile.TemporaryDirectory() as folder:
         shared, scratch = os.path.join(folder, "shared"), os.path.join(folder, "scratch")
         os.mkdir(shared)
