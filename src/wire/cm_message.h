@@ -9,24 +9,6 @@
 
 #include "base/compiler.h"
 
-/* Places of fields: IBTA volume 1, 12.6; enhanced connection establishment: as in Linux. */
-
-/* Position from the beginning of the message; bit 0 is the most significant bit of a byte. */
-struct av_cm_field {
-	uint8_t byte, bit;
-	uint16_t bits;
-	uint16_t member; /* offset in struct av_cm_message */
-	uint8_t member_bytes;
-	uint8_t shift; /* low bits of the member that belong to another field */
-};
-
-struct av_cm_kind {
-	const char *name;
-	const struct av_cm_field *field; /* without the private data */
-	uint8_t fields;
-	uint8_t private_at; /* byte at which the private data begins; it fills the rest */
-};
-
 /*
  * The datagrams between queue pairs 1 by which two ends agree on a connection. Source: IBTA volume
  * 1, 12.6 and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram);

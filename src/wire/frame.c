@@ -199,28 +199,12 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *from, size_t bytes)
 
 /* --- the invariant CRC ----------------------------------------------------------- */
 
-/* Offsets of the header bytes that count as ones. */
-static const uint8_t ipv4_mask[] = {
-	1,	/* type of service */
-	8,	/* time to live */
-	10, 11, /* header checksum */
-};
+/* Header bytes that count as ones, and bits: of IPv4, type of service, time to live, checksum; */
+static const uint8_t ipv4_mask[IPV4_BYTES] = {[1] = 0xff, [8] = 0xff, [10] = 0xff, [11] = 0xff};
+/* of IPv6, traffic class and flow label, below the version, and the hop limit. */
+static const uint8_t ipv6_mask[IPV6_BYTES] = {0x0f, 0xff, 0xff, 0xff, [7] = 0xff};
 #define UDP_CHECKSUM 6
 #define BTH_RESERVED 4 /* shares its byte with the congestion bits */
-
-static void mask_ipv4(uint8_t *ip)
-{
-	for (size_t i = 0; i < sizeof(ipv4_mask); i++)
-		ip[ipv4_mask[i]] = 0xff;
-}
-
-/* The first word holds traffic class and flow label, below the version. */
-static void mask_ipv6(uint8_t *ip)
-{
-	ip[0] |= 0x0f;
-	memset(ip + 1, 0xff, 3);
-	ip[7] = 0xff; /* hop limit */
-}
 
 uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 {
@@ -232,10 +216,8 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 	memset(head, 0xff, LRH_BYTES);
 	memcpy(masked, ip, ip_bytes + UDP_BYTES);
 	memcpy(masked + ip_bytes + UDP_BYTES, packet, BTH_BYTES);
-	if (ip_bytes == IPV4_BYTES)
-		mask_ipv4(masked);
-	else
-		mask_ipv6(masked);
+	for (size_t i = 0; i < ip_bytes; i++)
+		masked[i] |= ip_bytes == IPV4_BYTES ? ipv4_mask[i] : ipv6_mask[i];
 	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
 	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
 	crc = libdeflate_crc32(0, head, head_bytes);
@@ -322,26 +304,9 @@ static void put_udp_checksum(uint8_t *udp, size_t address_bytes, const uint8_t *
 	av_put16(udp + 6, checksum ? checksum : 0xffff);
 }
 
-static void put_udp(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
-{
-	av_put16(to, p->source_port);
-	av_put16(to + 2, AV_ROCE_PORT);
-	av_put16(to + 4, (uint32_t)udp_bytes);
-	av_put16(to + 6, 0);
-}
-
 static size_t ip_bytes(const struct av_net_path *p)
 {
 	return is_ipv4(p) ? IPV4_BYTES : IPV6_BYTES;
-}
-
-static void put_ip(const struct av_net_path *p, size_t udp_bytes, uint8_t *to)
-{
-	if (is_ipv4(p))
-		put_ipv4(p, to, udp_bytes);
-	else
-		put_ipv6(p, to, udp_bytes);
-	put_udp(p, to + ip_bytes(p), udp_bytes);
 }
 
 /*
@@ -350,7 +315,17 @@ static void put_ip(const struct av_net_path *p, size_t udp_bytes, uint8_t *to)
  */
 static size_t put_ip_headers(const struct av_net_path *p, size_t bytes, uint8_t *to)
 {
-	put_ip(p, UDP_BYTES + bytes + AV_ICRC_BYTES, to);
+	size_t udp_bytes = UDP_BYTES + bytes + AV_ICRC_BYTES;
+
+	if (is_ipv4(p))
+		put_ipv4(p, to, udp_bytes);
+	else
+		put_ipv6(p, to, udp_bytes);
+	to += ip_bytes(p);
+	av_put16(to, p->source_port);
+	av_put16(to + 2, AV_ROCE_PORT);
+	av_put16(to + 4, (uint32_t)udp_bytes);
+	av_put16(to + 6, 0);
 	return ip_bytes(p) + UDP_BYTES;
 }
 
@@ -373,13 +348,6 @@ size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
 	return headers ? AV_ETH_BYTES + ip_bytes(&f->path) + UDP_BYTES + headers : 0;
 }
 
-static void put_payload(const struct av_packet *p, uint8_t *to)
-{
-	if (p->payload_bytes && p->payload != to)
-		memcpy(to, p->payload, p->payload_bytes);
-	memset(to + p->payload_bytes, 0, av_packet_padding(p->payload_bytes));
-}
-
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room)
 {
 	size_t at = av_frame_payload_at(f, p->opcode);
@@ -389,7 +357,9 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 
 	if (!at || room < end + AV_ICRC_BYTES)
 		return 0;
-	put_payload(p, to + at);
+	if (p->payload_bytes && p->payload != to + at)
+		memcpy(to + at, p->payload, p->payload_bytes);
+	memset(to + at + p->payload_bytes, 0, av_packet_padding(p->payload_bytes));
 	put_ethernet(f, to);
 	(void)put_ip_headers(&f->path, bytes, ip);
 	(void)av_packet_put_headers(p, packet);
@@ -404,7 +374,7 @@ size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *dat
 	size_t headers = AV_ETH_BYTES + ip_bytes(&f->path) + UDP_BYTES;
 
 	put_ethernet(f, to);
-	put_ip(&f->path, UDP_BYTES + bytes, to + AV_ETH_BYTES);
+	(void)put_ip_headers(&f->path, bytes - AV_ICRC_BYTES, to + AV_ETH_BYTES);
 	put_checksums(&f->path, to + AV_ETH_BYTES, checksum, datagram, bytes);
 	memcpy(to + headers, datagram, bytes < room - headers ? bytes : room - headers);
 	return headers + bytes;

@@ -118,100 +118,77 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define UNDERSTANDS 0x40
 #define CARRIES	    0x20
 
-/* How a number stands in a header, big endian; and its type in struct av_packet. */
-enum form { END, U8, U24, U32, U64, LOW4, MIDDLE2 };
+/* --- fields ---------------------------------------------------------------------------- */
 
-struct field {
-	uint8_t form, at, member;
-};
+#define WORD_BITS 64u
 
-#define F(form, at, name)                                  \
-	{                                                  \
-		form, at, offsetof(struct av_packet, name) \
-	}
+/* The bits are 0 before. */
+static void put_field(const void *from, const struct av_wire_field *f, uint8_t *to)
+{
+	unsigned int bytes = (f->bit + f->bits + 7u) / 8;
+	uint64_t v = 0;
+
+	memcpy(&v, (const uint8_t *)from + f->member, f->member_bytes);
+	v = (v >> f->shift & UINT64_MAX >> (WORD_BITS - f->bits)) << (8 * bytes - f->bit - f->bits);
+	for (to += f->byte; bytes > 0; v >>= 8)
+		to[--bytes] |= (uint8_t)v;
+}
+
+static void get_field(void *to, const struct av_wire_field *f, const uint8_t *from)
+{
+	unsigned int bytes = (f->bit + f->bits + 7u) / 8;
+	uint8_t *member = (uint8_t *)to + f->member;
+	uint64_t v = 0, before = 0;
+
+	from += f->byte;
+	for (unsigned int i = 0; i < bytes; i++)
+		v = v << 8 | from[i];
+	v = v >> (8 * bytes - f->bit - f->bits) & UINT64_MAX >> (WORD_BITS - f->bits);
+	memcpy(&before, member, f->member_bytes);
+	v = before | v << f->shift;
+	memcpy(member, &v, f->member_bytes);
+}
+
+void av_wire_fields_put(const struct av_wire_field *f, size_t count, const void *from, uint8_t *to)
+{
+	for (; count > 0 && f->bits; f++, count--)
+		if (f->bits > WORD_BITS)
+			memcpy(to + f->byte, (const uint8_t *)from + f->member, f->member_bytes);
+		else
+			put_field(from, f, to);
+}
+
+void av_wire_fields_get(const struct av_wire_field *f, size_t count, void *to, const uint8_t *from)
+{
+	for (; count > 0 && f->bits; f++, count--)
+		if (f->bits > WORD_BITS)
+			memcpy((uint8_t *)to + f->member, from + f->byte, f->member_bytes);
+		else
+			get_field(to, f, from);
+}
+
+/* --- headers ---------------------------------------------------------------------------- */
+
+#define FIELDS			 4u /* of a header, at most */
+#define F(byte, bit, bits, name) AV_WIRE_FIELD(struct av_packet, byte, bit, bits, name, 0)
 
 static const struct {
 	uint8_t bytes;
-	struct field field[5];
+	struct av_wire_field field[FIELDS];
 } header[AV_HEADER_N] = {
-	[AV_HEADER_XRCETH] = {4, {F(U24, 1, srqn)}},
-	[AV_HEADER_DETH] = {8, {F(U32, 0, qkey), F(U24, 5, src_qpn)}},
-	[AV_HEADER_FETH] = {4, {F(LOW4, 3, placement), F(MIDDLE2, 3, selectivity)}},
-	[AV_HEADER_RETH] = {16, {F(U64, 0, addr), F(U32, 8, rkey), F(U32, 12, length)}},
+	[AV_HEADER_XRCETH] = {4, {F(1, 0, 24, srqn)}},
+	[AV_HEADER_DETH] = {8, {F(0, 0, 32, qkey), F(5, 0, 24, src_qpn)}},
+	[AV_HEADER_FETH] = {4, {F(3, 4, 4, placement), F(3, 2, 2, selectivity)}},
+	[AV_HEADER_RETH] = {16, {F(0, 0, 64, addr), F(8, 0, 32, rkey), F(12, 0, 32, length)}},
 	[AV_HEADER_ATOMIC_ETH] = {28,
-				  {F(U64, 0, addr), F(U32, 8, rkey), F(U64, 12, swap_add),
-				   F(U64, 20, compare)}},
-	[AV_HEADER_AETH] = {4, {F(U8, 0, syndrome), F(U24, 1, msn)}},
-	[AV_HEADER_ATOMIC_ACK_ETH] = {8, {F(U64, 0, original)}},
-	[AV_HEADER_IMMDT] = {4, {F(U32, 0, imm)}},
-	[AV_HEADER_IETH] = {4, {F(U32, 0, invalidate)}},
+				  {F(0, 0, 64, addr), F(8, 0, 32, rkey), F(12, 0, 64, swap_add),
+				   F(20, 0, 64, compare)}},
+	[AV_HEADER_AETH] = {4, {F(0, 0, 8, syndrome), F(1, 0, 24, msn)}},
+	[AV_HEADER_ATOMIC_ACK_ETH] = {8, {F(0, 0, 64, original)}},
+	[AV_HEADER_IMMDT] = {4, {F(0, 0, 32, imm)}},
+	[AV_HEADER_IETH] = {4, {F(0, 0, 32, invalidate)}},
 	[AV_HEADER_CNP] = {.bytes = 16},
 };
-
-/* Return: behind it */
-static uint8_t *put_header(const struct av_packet *p, unsigned int i, uint8_t *to)
-{
-	memset(to, 0, header[i].bytes);
-	for (const struct field *f = header[i].field; f->form != END; f++) {
-		const void *member = (const uint8_t *)p + f->member;
-
-		switch ((enum form)f->form) {
-		case U8:
-			to[f->at] = *(const uint8_t *)member;
-			break;
-		case U24:
-			av_put24(to + f->at, *(const uint32_t *)member);
-			break;
-		case U32:
-			av_put32(to + f->at, *(const uint32_t *)member);
-			break;
-		case U64:
-			av_put64(to + f->at, *(const uint64_t *)member);
-			break;
-		case LOW4:
-			to[f->at] |= *(const uint8_t *)member & 15;
-			break;
-		case MIDDLE2:
-			to[f->at] |= (uint8_t)((*(const uint8_t *)member & 3) << 4);
-			break;
-		case END:
-			break;
-		}
-	}
-	return to + header[i].bytes;
-}
-
-/* Return: behind it */
-static const uint8_t *get_header(struct av_packet *p, unsigned int i, const uint8_t *from)
-{
-	for (const struct field *f = header[i].field; f->form != END; f++) {
-		void *member = (uint8_t *)p + f->member;
-
-		switch ((enum form)f->form) {
-		case U8:
-			*(uint8_t *)member = from[f->at];
-			break;
-		case U24:
-			*(uint32_t *)member = av_get24(from + f->at);
-			break;
-		case U32:
-			*(uint32_t *)member = av_get32(from + f->at);
-			break;
-		case U64:
-			*(uint64_t *)member = av_get64(from + f->at);
-			break;
-		case LOW4:
-			*(uint8_t *)member = from[f->at] & 15;
-			break;
-		case MIDDLE2:
-			*(uint8_t *)member = from[f->at] >> 4 & 3;
-			break;
-		case END:
-			break;
-		}
-	}
-	return from + header[i].bytes;
-}
 
 /* Those of the operation, and what every request of its service has in addition. */
 static uint32_t headers_of(uint8_t opcode, const struct av_opcode *info)
@@ -273,8 +250,13 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 	if (!info)
 		return 0;
 	put_bth(p, to);
-	for (headers = headers_of(p->opcode, info); headers; headers &= headers - 1)
-		at = put_header(p, (unsigned int)__builtin_ctz(headers), at);
+	memset(at, 0, av_packet_header_bytes(p->opcode) - BTH_BYTES);
+	for (headers = headers_of(p->opcode, info); headers; headers &= headers - 1) {
+		unsigned int i = (unsigned int)__builtin_ctz(headers);
+
+		av_wire_fields_put(header[i].field, FIELDS, p, at);
+		at += header[i].bytes;
+	}
 	return (size_t)(at - to);
 }
 
@@ -311,8 +293,12 @@ enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, siz
 	headers = headers_of(p->opcode, info);
 	if (bytes < header_bytes(headers))
 		return AV_PACKET_SHORT;
-	for (; headers; headers &= headers - 1)
-		at = get_header(p, (unsigned int)__builtin_ctz(headers), at);
+	for (; headers; headers &= headers - 1) {
+		unsigned int i = (unsigned int)__builtin_ctz(headers);
+
+		av_wire_fields_get(header[i].field, FIELDS, p, at);
+		at += header[i].bytes;
+	}
 	return get_payload(p, info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
 }
 

@@ -61,6 +61,27 @@ static inline uint64_t av_get64(const uint8_t *from)
 	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
 }
 
+/*
+ * A number of a structure, or an array of bytes, in a header or a message, big endian. Bit 0 is the
+ * most significant one of its byte.
+ */
+struct av_wire_field {
+	uint8_t byte, bit;
+	uint16_t bits;	 /* of numbers up to 64; 0: the table ends */
+	uint16_t member; /* offset in the structure */
+	uint8_t member_bytes;
+	uint8_t shift; /* low bits of the number that belong to another field */
+};
+
+#define AV_WIRE_FIELD(type, byte, bit, bits, member, shift)                                 \
+	{                                                                                   \
+		byte, bit, bits, offsetof(type, member), sizeof(((type *)0)->member), shift \
+	}
+
+/* Write a table of fields to zeros, and read them into a structure whose numbers are 0 before. */
+void av_wire_fields_put(const struct av_wire_field *f, size_t count, const void *from, uint8_t *to);
+void av_wire_fields_get(const struct av_wire_field *f, size_t count, void *to, const uint8_t *from);
+
 /* End-to-end credits in AETH syndromes, 5 bits. IBTA volume 1, 9.7.5.2.2, table "Credit count". */
 
 #define AV_CREDITS_NONE_CODE 31u	/* the responder reports no number */
