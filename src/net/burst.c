@@ -24,7 +24,6 @@
 #define KEPT	     8	   /* bursts that are kept for the next ones */
 
 struct av_net_burst {
-	struct av_net_burst *next; /* while it is kept */
 	struct av_net_path path;
 	const char *device; /* borrowed */
 	struct av_endpoint *from;
@@ -47,7 +46,7 @@ struct av_net_burst {
 /* --- keeping ---------------------------------------------------------------------- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
-static struct av_net_burst *kept;
+static struct av_net_burst *kept[KEPT];
 static unsigned int kept_count;
 
 static struct av_net_burst *alloc_burst(void)
@@ -55,29 +54,20 @@ static struct av_net_burst *alloc_burst(void)
 	struct av_net_burst *b;
 
 	pthread_mutex_lock(&mutex);
-	b = kept;
-	if (b) {
-		kept = b->next;
-		kept_count--;
-	}
+	b = kept_count > 0 ? kept[--kept_count] : NULL;
 	pthread_mutex_unlock(&mutex);
 	return b ? b : malloc(sizeof(*b));
 }
 
 static void recycle_burst(struct av_net_burst *b)
 {
-	bool full;
-
 	pthread_mutex_lock(&mutex);
-	full = kept_count == KEPT;
-	if (!full) {
-		b->next = kept;
-		kept = b;
-		kept_count++;
+	if (kept_count < KEPT) {
+		kept[kept_count++] = b;
+		b = NULL;
 	}
 	pthread_mutex_unlock(&mutex);
-	if (full)
-		free(b);
+	free(b);
 }
 
 /* --- what the kernel is told ------------------------------------------------------ */
@@ -255,12 +245,6 @@ static int send_singly(struct av_net_burst *b)
 	return err;
 }
 
-/* Errors of a kernel or interface that cannot cut; also if a segment exceeds the MTU. */
-static bool cannot_cut(int err)
-{
-	return err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;
-}
-
 static void flush_burst(struct av_net_burst *b)
 {
 	AV_UNCANCELLED;
@@ -274,7 +258,9 @@ static void flush_burst(struct av_net_burst *b)
 		(void)send_singly(b);
 	} else {
 		err = send_burst_bytes(b, b->data, b->bytes, cut ? b->segment : 0);
-		if (!cut || !cannot_cut(err))
+		/* A kernel or interface cannot cut; or a segment exceeds the MTU. */
+		cut &= err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;
+		if (!cut)
 			record_burst_result(b, err, b->packets);
 		else if (send_singly(b) == 0)
 			atomic_store_explicit(&b->from->single, true, memory_order_relaxed);
@@ -355,7 +341,7 @@ int av_net_send(struct av_net_burst *b)
 
 /* --- why a peer does not answer -------------------------------------------------- */
 
-#define QUESTIONS 8 /* that are open. More at once: the oldest is forgotten */
+#define QUESTIONS 8u /* that are open */
 
 /*
  * As long as an acknowledgement, of a transport version that nobody has: dropped by all. rdma_rxe
@@ -364,36 +350,18 @@ int av_net_send(struct av_net_burst *b)
 static const uint8_t bytes_of_question[20] = {[0] = 0x11, [1] = 0x0f};
 
 struct question {
-	struct av_own_fd socket;
+	struct av_own_fd socket; /* zeros: none */
 	uint8_t src[16], dst[16];
 	int known; /* why there is no answer, -errno; 0: nothing has been heard */
 };
 
 static pthread_mutex_t question_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct question question[QUESTIONS];
-static unsigned int used, next;
 
-static struct question *find_route_probe(const struct av_net_path *path)
+/* Of this path, or of another, which it is then to replace. */
+static struct question *question_of(const struct av_net_path *path)
 {
-	for (unsigned int i = 0; i < used; i++)
-		if (memcmp(question[i].src, path->src, 16) == 0 &&
-		    memcmp(question[i].dst, path->dst, 16) == 0)
-			return &question[i];
-	return NULL;
-}
-
-static struct question *claim_route_probe(const struct av_net_path *path)
-{
-	struct question *q = find_route_probe(path);
-
-	if (q)
-		return q;
-	if (used < QUESTIONS) {
-		question[used].socket = AV_OWN_FD_NONE;
-		return &question[used++];
-	}
-	next = (next + 1) % QUESTIONS;
-	return &question[next];
+	return &question[(path->src[15] ^ path->dst[15]) % QUESTIONS];
 }
 
 /* From any port of the address that the queue pair has, by its interface. */
@@ -413,27 +381,21 @@ static int connect_it(int fd, const struct question *q)
 	return 0;
 }
 
-/* What routers say, and that nobody has the address, is told only on request: ip(7). */
-static void hear_all(int fd, bool v4)
-{
-	const int yes = 1;
-
-	(void)av_raw_setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR,
-				&yes, sizeof(yes));
-}
-
 static void start_route_probe(struct question *q, const struct av_net_path *path)
 {
 	bool v4 = av_net_is_v4(path->src);
 	int fd = av_raw_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 			       0);
+	const int yes = 1;
 
 	memcpy(q->src, path->src, sizeof(q->src));
 	memcpy(q->dst, path->dst, sizeof(q->dst));
 	q->known = 0;
 	if (!av_own_fd_keep(&q->socket, fd))
 		return;
-	hear_all(q->socket.fd, v4);
+	/* What routers say, and that nobody has the address, is told only on request: ip(7). */
+	(void)av_raw_setsockopt(q->socket.fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+				v4 ? IP_RECVERR : IPV6_RECVERR, &yes, sizeof(yes));
 	q->known = connect_it(q->socket.fd, q);
 }
 
@@ -443,7 +405,7 @@ void av_net_icmp_watch(const struct av_net_path *path)
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
-	q = claim_route_probe(path);
+	q = question_of(path);
 	av_own_fd_close(&q->socket);
 	start_route_probe(q, path);
 	pthread_mutex_unlock(&question_mutex);
@@ -469,8 +431,8 @@ int av_net_icmp_error(const struct av_net_path *path)
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
-	q = find_route_probe(path);
-	if (q) {
+	q = question_of(path);
+	if (memcmp(q->src, path->src, 16) == 0 && memcmp(q->dst, path->dst, 16) == 0) {
 		ret = read_route_probe(q);
 		q->known = ret; /* to others with the same path, too */
 		av_own_fd_close(&q->socket);
@@ -480,17 +442,13 @@ int av_net_icmp_error(const struct av_net_path *path)
 	return ret;
 }
 
-static void close_route_probes(void)
-{
-	for (unsigned int i = 0; i < used; i++)
-		av_own_fd_close(&question[i].socket);
-	used = 0;
-}
-
 void av_net_icmp_end(void)
 {
 	pthread_mutex_lock(&question_mutex);
-	close_route_probes();
+	for (unsigned int i = 0; i < QUESTIONS; i++) {
+		av_own_fd_close(&question[i].socket);
+		question[i] = (struct question){.socket = AV_OWN_FD_NONE};
+	}
 	pthread_mutex_unlock(&question_mutex);
 }
 
@@ -498,8 +456,7 @@ void av_net_icmp_end(void)
 void av_burst_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	kept = NULL;
 	kept_count = 0;
 	pthread_mutex_init(&question_mutex, NULL);
-	close_route_probes();
+	av_net_icmp_end();
 }

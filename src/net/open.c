@@ -25,6 +25,24 @@
 
 /* Held while anything is opened or closed. Its holder may wait for the receiver. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int hold_mutex(void)
+{
+	pthread_mutex_lock(&mutex);
+	return errno;
+}
+
+static void release_mutex(const int *saved)
+{
+	pthread_mutex_unlock(&mutex);
+	errno = *saved;
+}
+
+/* Hold it to the end of the block, uncancelled, and keep errno. */
+#define CHANGING        \
+	AV_UNCANCELLED; \
+	const int saved __attribute__((cleanup(release_mutex), unused)) = hold_mutex()
+
 static unsigned int openings;	   /* addresses that are open, and those who hold the rest */
 static unsigned int polled;	   /* users of addresses whose packets pollers take */
 static struct av_endpoint *passed; /* by which packets are passed on; NULL: it could not be had */
@@ -69,13 +87,6 @@ static void remove_endpoint(struct av_endpoint *e)
 	pthread_mutex_unlock(&table_mutex);
 }
 
-static bool is_it(const struct av_endpoint *e, enum av_endpoint_kind kind,
-		  const uint8_t address[16], uint32_t ifindex)
-{
-	return e && e->kind == kind && (ifindex == 0 || e->ifindex == ifindex) &&
-	       memcmp(e->address, address, sizeof(e->address)) == 0;
-}
-
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex)
 {
@@ -83,7 +94,9 @@ struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t a
 
 	pthread_mutex_lock(&table_mutex);
 	for (unsigned int i = 0; !found && i < end; i++)
-		if (is_it(table[i], kind, address, ifindex))
+		if (table[i] && table[i]->kind == kind &&
+		    (ifindex == 0 || table[i]->ifindex == ifindex) &&
+		    memcmp(table[i]->address, address, sizeof(table[i]->address)) == 0)
 			found = table[i];
 	pthread_mutex_unlock(&table_mutex);
 	return found;
@@ -128,18 +141,6 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS])
 	return n;
 }
 
-static void endpoints_forked(void)
-{
-	pthread_mutex_init(&table_mutex, NULL);
-	for (unsigned int i = 0; i < AV_ENDPOINTS; i++) {
-		if (table[i])
-			av_own_fd_close(&table[i]->socket);
-		table[i] = NULL;
-	}
-	end = 0;
-	atomic_fetch_add(&version, 1);
-}
-
 /* --- fork() ----------------------------------------------------------------------- */
 
 /* Endpoints stay where they are: a sending thread of the parent may hold one. */
@@ -152,7 +153,14 @@ static void reset_net_in_child(void)
 	av_inbound_forked();
 	av_burst_forked();
 	av_socket_forked();
-	endpoints_forked();
+	pthread_mutex_init(&table_mutex, NULL);
+	for (unsigned int i = 0; i < AV_ENDPOINTS; i++) {
+		if (table[i])
+			av_own_fd_close(&table[i]->socket);
+		table[i] = NULL;
+	}
+	end = 0;
+	atomic_fetch_add(&version, 1);
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = reset_net_in_child};
@@ -197,25 +205,26 @@ static int open_endpoint(struct av_endpoint *e)
 	return ret;
 }
 
-/* Return: NULL: no memory, or @err says why it could not begin */
-static struct av_endpoint *new_endpoint(enum av_endpoint_kind kind, const uint8_t address[16],
-					uint32_t ifindex, int *err)
+/* @made: out. Return: 0 or -errno */
+static int new_endpoint(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex,
+			struct av_endpoint **made)
 {
 	struct av_endpoint *e = calloc(1, sizeof(*e));
+	int ret;
 
-	*err = -ENOMEM;
 	if (!e)
-		return NULL;
+		return -ENOMEM;
 	e->kind = kind;
 	e->ifindex = ifindex;
 	e->users = 1;
 	e->group = -1;
 	memcpy(e->address, address, sizeof(e->address));
-	*err = open_endpoint(e);
-	if (*err == 0)
-		return e;
-	free(e);
-	return NULL;
+	ret = open_endpoint(e);
+	if (ret == 0)
+		*made = e;
+	else
+		free(e);
+	return ret;
 }
 
 static void close_endpoint(struct av_endpoint *e)
@@ -232,14 +241,11 @@ static void close_endpoint(struct av_endpoint *e)
 static int acquire_endpoint(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
 {
 	struct av_endpoint *e = av_endpoint_find(kind, address, ifindex);
-	int ret;
 
-	if (e) {
-		e->users++;
-		return 0;
-	}
-	(void)new_endpoint(kind, address, ifindex, &ret);
-	return ret;
+	if (!e)
+		return new_endpoint(kind, address, ifindex, &e);
+	e->users++;
+	return 0;
 }
 
 /* Return: true: it had this user, and no longer has any */
@@ -293,10 +299,9 @@ static int find_interface(const uint8_t address[16], uint32_t *ifindex)
 static void begin_passing(void)
 {
 	static const uint8_t none[16];
-	int err;
+	int err = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &passed);
 
-	passed = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &err);
-	if (passed)
+	if (err == 0)
 		av_inbound_wake();
 	else
 		av_log(AV_LOG_INFO, "no socket for packets that are passed on: %s",
@@ -369,15 +374,11 @@ static void count_polled(int users)
 /* @users: for whom pollers take its packets */
 static int open_for(const uint8_t address[16], int users)
 {
-	AV_UNCANCELLED;
-	int saved = errno, ret;
+	CHANGING;
+	int ret = open_net_address(address);
 
-	pthread_mutex_lock(&mutex);
-	ret = open_net_address(address);
 	if (ret == 0)
 		count_polled(users);
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
 	return ret;
 }
 
@@ -393,22 +394,17 @@ static void hide(struct av_endpoint *e, void (*quiet)(void))
 /* @quiet: as av_net_leave_alone() */
 static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
 {
-	AV_UNCANCELLED;
-	struct av_endpoint *e;
-	int saved = errno;
+	CHANGING;
+	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 
-	pthread_mutex_lock(&mutex);
-	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 	if (e)
 		count_polled(-users);
-	if (unuse(e)) {
-		if (quiet)
-			hide(e, quiet);
-		close_endpoint(e);
-		end_opening();
-	}
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
+	if (!unuse(e))
+		return;
+	if (quiet)
+		hide(e, quiet);
+	close_endpoint(e);
+	end_opening();
 }
 
 int av_net_open(const uint8_t address[16])
@@ -433,56 +429,33 @@ void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
 
 bool av_net_has_moved(const uint8_t address[16])
 {
-	AV_UNCANCELLED;
-	const struct av_endpoint *e;
-	int saved = errno;
+	CHANGING;
+	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 	uint32_t ifindex;
-	bool moved;
 
-	pthread_mutex_lock(&mutex);
-	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
-	moved = e && find_interface(address, &ifindex) == 0 && ifindex != e->ifindex;
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
-	return moved;
+	return e && find_interface(address, &ifindex) == 0 && ifindex != e->ifindex;
 }
 
 int av_net_hold(void)
 {
-	AV_UNCANCELLED;
-	int saved = errno, ret;
-
-	pthread_mutex_lock(&mutex);
-	ret = begin_opening();
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
-	return ret;
+	CHANGING;
+	return begin_opening();
 }
 
 void av_net_release(void)
 {
-	AV_UNCANCELLED;
-	int saved = errno;
-
-	pthread_mutex_lock(&mutex);
+	CHANGING;
 	end_opening();
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
 }
 
 int av_net_own(const uint8_t address[16], uint32_t qpn)
 {
-	AV_UNCANCELLED;
 	struct av_endpoint *e[AV_ENDPOINTS];
-	int saved = errno, ret;
 
 	if (av_reuseport_owner(qpn) == av_lock_self)
 		return 0;
-	pthread_mutex_lock(&mutex);
-	ret = av_group_own(qpn, e, all_endpoints(e));
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
-	return ret;
+	CHANGING;
+	return av_group_own(qpn, e, all_endpoints(e));
 }
 
 /* --- groups ----------------------------------------------------------------------- */
@@ -500,32 +473,22 @@ static uint32_t interface_of(const uint8_t address[16], const uint8_t group[16])
 /* A bound socket receives no groups: each group has its own, shared by an interface's addresses. */
 int av_net_join(const uint8_t address[16], const uint8_t group[16])
 {
-	AV_UNCANCELLED;
-	int saved = errno, ret;
-	uint32_t ifindex;
+	CHANGING;
+	uint32_t ifindex = interface_of(address, group);
+	int ret = ifindex ? acquire_endpoint(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
 
-	pthread_mutex_lock(&mutex);
-	ifindex = interface_of(address, group);
-	ret = ifindex ? acquire_endpoint(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
 	if (ret == 0)
 		av_inbound_wake();
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
 	return ret;
 }
 
 void av_net_leave(const uint8_t address[16], const uint8_t group[16])
 {
-	AV_UNCANCELLED;
-	struct av_endpoint *e;
-	int saved = errno;
-	uint32_t ifindex;
+	CHANGING;
+	uint32_t ifindex = interface_of(address, group);
+	struct av_endpoint *e =
+		ifindex ? av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex) : NULL;
 
-	pthread_mutex_lock(&mutex);
-	ifindex = interface_of(address, group);
-	e = ifindex ? av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex) : NULL;
 	if (unuse(e))
 		close_endpoint(e);
-	pthread_mutex_unlock(&mutex);
-	errno = saved;
 }
