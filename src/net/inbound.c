@@ -2,7 +2,6 @@
 #include "net/socket.h"
 
 #include <errno.h>
-#include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,16 +19,11 @@
 #include "registry/directory.h"
 #include "registry/capture_table.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
 #define TURNS	       32    /* of a poller, in one of which it looks at all sockets */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
-#define V6_FLOWINFO    11
 #define GROUP_QPN      0xffffffu
 #define SHOWN	       64 /* to captures at once */
 #define TOGETHER       64 /* packets that are handed over at once */
@@ -99,63 +93,6 @@ static int make_buffers(void)
 	for (unsigned int i = 0; i < DATAGRAMS; i++)
 		arm(i);
 	return 0;
-}
-
-/* --- what the kernel tells -------------------------------------------------------- */
-
-static int load_cmsg_int(const struct cmsghdr *c)
-{
-	int value = 0;
-
-	if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
-		memcpy(&value, CMSG_DATA(c), sizeof(value));
-	else if (c->cmsg_len >= CMSG_LEN(1))
-		value = *CMSG_DATA(c); /* IP_TOS is one byte */
-	return value;
-}
-
-static void take_note(struct av_gro_split *cut, const struct cmsghdr *c)
-{
-	int value = load_cmsg_int(c);
-
-	switch (c->cmsg_level) {
-	case SOL_UDP:
-		if (c->cmsg_type == UDP_GRO && value > 0)
-			cut->segment = (size_t)value;
-		break;
-	case IPPROTO_IP:
-		if (c->cmsg_type == IP_TOS)
-			cut->path.traffic_class = (uint8_t)value;
-		else if (c->cmsg_type == IP_TTL)
-			cut->path.hop_limit = (uint8_t)value;
-		break;
-	case IPPROTO_IPV6:
-		if (c->cmsg_type == IPV6_TCLASS)
-			cut->path.traffic_class = (uint8_t)value;
-		else if (c->cmsg_type == IPV6_HOPLIMIT)
-			cut->path.hop_limit = (uint8_t)value;
-		else if (c->cmsg_type == V6_FLOWINFO)
-			cut->path.flow_label = ntohl((uint32_t)value) & 0xfffff;
-		break;
-	}
-}
-
-/*
- * Datagram @i, which came by @e. Return: false: it is nothing that a process passes on, or came by
- * a socket that is not ours: each of ours tells the hop limit
- */
-static bool parse_datagram(struct av_gro_split *cut, const struct av_endpoint *e, unsigned int i)
-{
-	struct msghdr *m = &buffers->head[i].msg_hdr;
-
-	if (e->kind == AV_ENDPOINT_PASSED)
-		return av_misrouted_get(cut, buffers->data[i], buffers->head[i].msg_len);
-	*cut = (struct av_gro_split){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
-	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
-	cut->path.source_port = av_net_gid(&buffers->from[i], cut->path.src);
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
-		take_note(cut, c);
-	return cut->path.hop_limit > 0;
 }
 
 /* --- who gets it ------------------------------------------------------------------ */
@@ -254,13 +191,6 @@ static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 	}
 }
 
-static void drop_faulty_packet(const struct av_net_packet *p, enum av_datagram_fault fault)
-{
-	av_net_count(fault == AV_DATAGRAM_SHORT ? AV_NET_SHORT : AV_NET_BAD_CRC, 1);
-	if (fault == AV_DATAGRAM_BAD_CRC)
-		receiver->damaged(p->packet.dest_qpn);
-}
-
 static void hand_over_all(struct arrival *a)
 {
 	enum av_datagram_fault fault;
@@ -272,7 +202,9 @@ static void hand_over_all(struct arrival *a)
 		if (fault == AV_DATAGRAM_OK)
 			hand_over(a, p, begin);
 		else
-			drop_faulty_packet(p, fault);
+			av_net_count(fault == AV_DATAGRAM_SHORT ? AV_NET_SHORT : AV_NET_BAD_CRC, 1);
+		if (fault == AV_DATAGRAM_BAD_CRC)
+			receiver->damaged(p->packet.dest_qpn);
 		p = &buffers->packet[a->count];
 	}
 	hand_over_own(a);
@@ -280,19 +212,6 @@ static void hand_over_all(struct arrival *a)
 }
 
 /* --- captures --------------------------------------------------------------------- */
-
-/* Who else owns its queue pair gets it, and shows it to captures. */
-static bool is_passed_on(const struct arrival *a, struct av_net_packet *p, bool is_packet)
-{
-	uint32_t owner = is_packet && a->by->kind == AV_ENDPOINT_ADDRESS ? owner_of(p) : 0;
-
-	return owner && owner != av_lock_self;
-}
-
-static bool is_nobodys(struct av_net_packet *p)
-{
-	return av_net_is_group(p->path.dst) ? p->packet.dest_qpn != GROUP_QPN : !owner_of(p);
-}
 
 /* Show captures all that has come, before it is handed over: answers come behind. */
 static __attribute__((noinline)) void show_all(const struct arrival *a)
@@ -306,15 +225,18 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 	size_t begin = 0;
 
 	for (; av_gro_next(&cut, &p.path, &p.packet, &fault); begin = cut.at) {
-		bool is_packet = fault == AV_DATAGRAM_OK;
+		bool is_packet = fault == AV_DATAGRAM_OK, to_group = av_net_is_group(p.path.dst);
+		uint32_t owner = is_packet ? owner_of(&p) : 0;
 
-		if (is_passed_on(a, &p, is_packet))
+		/* Who else owns its queue pair gets it, and shows it to captures. */
+		if (owner && owner != av_lock_self && a->by->kind == AV_ENDPOINT_ADDRESS)
 			continue;
 		datagram[seen.count++] = (struct av_net_datagram){
 			.bytes = cut.bytes + begin,
 			.count = cut.at - begin,
 			.identification = is_packet ? p.path.identification : 0,
-			.unknown_queue = is_packet && is_nobodys(&p),
+			.unknown_queue =
+				is_packet && (to_group ? p.packet.dest_qpn != GROUP_QPN : !owner),
 			.damaged = fault == AV_DATAGRAM_BAD_CRC,
 		};
 		if (seen.count == SHOWN) {
@@ -348,7 +270,7 @@ static unsigned int take_from(struct av_endpoint *e)
 	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
 	av_own_fd_done();
 	for (int i = 0; i < n; i++) {
-		bool is_sound = parse_datagram(&a.all, e, (unsigned int)i);
+		bool is_sound = av_datagram_get(&a.all, e, &buffers->head[i]);
 
 		arm((unsigned int)i);
 		if (!is_sound)
@@ -420,6 +342,22 @@ static unsigned int take_all(bool polls, bool *drained)
 	return sum;
 }
 
+void av_net_settle_soon(void)
+{
+	atomic_store(&due_ns, 0);
+}
+
+/* What is to be settled soon from now on is settled once more. Return: does anything wait? */
+static bool let_settle(bool may_wait)
+{
+	uint64_t none = UINT64_MAX, due;
+
+	atomic_store(&due_ns, UINT64_MAX);
+	due = receiver->settled(may_wait);
+	(void)atomic_compare_exchange_strong(&due_ns, &none, due);
+	return due != UINT64_MAX;
+}
+
 /* Let the receiver settle what has come or is due. While the listener sleeps, nothing waits. */
 static void settle(bool any)
 {
@@ -427,10 +365,8 @@ static void settle(bool any)
 
 	if (!any && (due == UINT64_MAX || due > av_now_ns()))
 		return;
-	due = receiver->settled(true);
-	atomic_store(&due_ns, due);
-	if (due != UINT64_MAX && atomic_load(&sleeps))
-		atomic_store(&due_ns, receiver->settled(false));
+	if (let_settle(true) && atomic_load(&sleeps))
+		(void)let_settle(false);
 }
 
 /*
@@ -492,7 +428,7 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 	if (f)
 		f(arg);
 	if (receiver)
-		atomic_store(&due_ns, receiver->settled(false));
+		(void)let_settle(false);
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -652,8 +588,6 @@ int av_inbound_begin(void)
 void av_inbound_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	if (receiver && receiver->forked)
-		receiver->forked();
 	due_ns = UINT64_MAX;
 	sleeps = false;
 	av_waker_forked(&listener.waker);

@@ -66,8 +66,9 @@ struct av_net_receiver {
 	 */
 	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
-	 * All packets that arrived together were handled: acknowledge them, or let that wait, with
-	 * @may_wait. Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
+	 * All packets that arrived together were handled, or av_net_settle_soon() was called: let
+	 * leave what waits, or what may not wait longer, with @may_wait. Return: when to call
+	 * again, in ns of av_now_ns(); UINT64_MAX: nothing waits
 	 */
 	uint64_t (*settled)(bool may_wait);
 	/*
@@ -77,8 +78,6 @@ struct av_net_receiver {
 	void (*seen)(const struct av_net_seen *seen);
 	/* A packet with a wrong ICRC was dropped. @qpn may be wrong, too. */
 	void (*damaged)(uint32_t qpn);
-	/* In a forked child: forget what the parent received. NULL: nothing to do */
-	void (*forked)(void);
 };
 
 /* Set the receiver, once, before the first av_net_open(). @receiver is borrowed for ever. */
@@ -184,6 +183,9 @@ AV_MUST_USE bool av_net_catch_up(void);
  */
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 
+/* Have the receiver settle at the next av_net_poll(). Context: any thread; lock-free */
+void av_net_settle_soon(void);
+
 /* Has av_net_open() opened any address? Pollers read this before they call av_net_poll(). */
 extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 
@@ -229,7 +231,7 @@ int av_net_send(struct av_net_burst *burst);
 /*
  * Send a probe along @path: a datagram that every receiver drops. The probe has its own socket,
  * which collects the ICMP errors. At a queue pair's socket such an error would fail the next send,
- * to any destination. A few probes may be outstanding; one more replaces the oldest.
+ * to any destination. A few probes may be outstanding; one more may replace another.
  * Context: makes system calls, never blocks; any queue pair lock may be held; keeps errno
  */
 void av_net_icmp_watch(const struct av_net_path *path);
@@ -256,12 +258,7 @@ enum av_net_count {
 
 extern _Atomic uint64_t av_net_counter[AV_NET_COUNTS] __attribute__((visibility("hidden")));
 
-/* Context of both: any thread; lock-free */
-static inline uint64_t av_net_counted(enum av_net_count what)
-{
-	return atomic_load_explicit(&av_net_counter[what], memory_order_relaxed);
-}
-
+/* Context: any thread; lock-free */
 static inline void av_net_count(enum av_net_count what, uint64_t packets)
 {
 	atomic_fetch_add_explicit(&av_net_counter[what], packets, memory_order_relaxed);

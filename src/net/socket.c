@@ -189,13 +189,6 @@ struct header {
 	uint32_t segment;
 };
 
-static int make_misrouted_socket(struct av_own_fd *own)
-{
-	int fd = av_raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return av_own_fd_keep(own, fd) ? 0 : -errno;
-}
-
 static int bind_misrouted_socket(const struct av_own_fd *own)
 {
 	int fd = av_own_fd(own);
@@ -238,7 +231,8 @@ int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, 
 	return ret;
 }
 
-bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes)
+/* Return: false: too short */
+static bool misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes)
 {
 	struct header h;
 
@@ -250,6 +244,59 @@ bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t byte
 				     .count = bytes - sizeof(h),
 				     .segment = h.segment};
 	return true;
+}
+
+/* --- what the kernel tells -------------------------------------------------------- */
+
+static int load_cmsg_int(const struct cmsghdr *c)
+{
+	int value = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		value = *CMSG_DATA(c); /* IP_TOS is one byte */
+	return value;
+}
+
+static void take_note(struct av_gro_split *cut, const struct cmsghdr *c)
+{
+	int value = load_cmsg_int(c);
+
+	switch (c->cmsg_level) {
+	case SOL_UDP:
+		if (c->cmsg_type == UDP_GRO && value > 0)
+			cut->segment = (size_t)value;
+		break;
+	case IPPROTO_IP:
+		if (c->cmsg_type == IP_TOS)
+			cut->path.traffic_class = (uint8_t)value;
+		else if (c->cmsg_type == IP_TTL)
+			cut->path.hop_limit = (uint8_t)value;
+		break;
+	case IPPROTO_IPV6:
+		if (c->cmsg_type == IPV6_TCLASS)
+			cut->path.traffic_class = (uint8_t)value;
+		else if (c->cmsg_type == IPV6_HOPLIMIT)
+			cut->path.hop_limit = (uint8_t)value;
+		else if (c->cmsg_type == V6_FLOWINFO)
+			cut->path.flow_label = ntohl((uint32_t)value) & 0xfffff;
+		break;
+	}
+}
+
+bool av_datagram_get(struct av_gro_split *cut, const struct av_endpoint *e, struct mmsghdr *got)
+{
+	struct msghdr *m = &got->msg_hdr;
+
+	if (e->kind == AV_ENDPOINT_PASSED)
+		return misrouted_get(cut, m->msg_iov->iov_base, got->msg_len);
+	*cut = (struct av_gro_split){.bytes = m->msg_iov->iov_base, .count = got->msg_len};
+	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
+	cut->path.source_port = av_net_gid(m->msg_name, cut->path.src);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		take_note(cut, c);
+	return cut->path.hop_limit > 0;
 }
 
 /* --- the backlog ------------------------------------------------------------------ */
@@ -288,11 +335,6 @@ static unsigned int find_backlog_line(uint32_t owner)
 	return i;
 }
 
-static size_t backlog_entry_bytes(const struct waiting *w)
-{
-	return sizeof(*w) + w->cut.count;
-}
-
 static void append_backlog(uint32_t owner, const struct av_gro_split *cut)
 {
 	size_t bytes = sizeof(struct waiting) + cut->count;
@@ -326,7 +368,7 @@ static void remove_first(unsigned int i)
 	STAILQ_REMOVE_HEAD(&lines[i].line, entry);
 	if (STAILQ_EMPTY(&lines[i].line))
 		lines[i].owner = 0;
-	atomic_fetch_sub(&waiting_bytes, backlog_entry_bytes(w));
+	atomic_fetch_sub(&waiting_bytes, sizeof(*w) + w->cut.count);
 	free(w);
 }
 
@@ -338,30 +380,19 @@ void av_misrouted_forward(const struct av_own_fd *own, uint32_t owner,
 		append_backlog(owner, cut);
 }
 
-static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns)
-{
-	while (lines[i].owner) {
-		const struct waiting *w = STAILQ_FIRST(&lines[i].line);
-
-		if (now_ns < w->until_ns && pass_datagrams(own, lines[i].owner, &w->cut) == -EAGAIN)
-			return;
-		remove_first(i);
-	}
-}
-
 void av_backlog_again(const struct av_own_fd *own)
 {
 	uint64_t now_ns = av_now_ns();
 
 	for (unsigned int i = 0; i < OWNERS; i++)
-		move_up(i, own, now_ns);
-}
+		while (lines[i].owner) {
+			const struct waiting *w = STAILQ_FIRST(&lines[i].line);
 
-static void drop_backlog(void)
-{
-	for (unsigned int i = 0; i < OWNERS; i++)
-		while (lines[i].owner)
+			if (now_ns < w->until_ns &&
+			    pass_datagrams(own, lines[i].owner, &w->cut) == -EAGAIN)
+				break;
 			remove_first(i);
+		}
 }
 
 /* The backlog may be half changed: it is left behind. */
@@ -493,13 +524,6 @@ static int join_reuseport_group(struct av_endpoint *e)
 	return 0;
 }
 
-/* A handler of the program's may end it early. */
-static bool nap(void)
-{
-	(void)av_raw_poll(NULL, 0, DYING_MS);
-	return true;
-}
-
 /* A dead process's socket may still be open. Beside a living one, not every queue pair waits. */
 static int enter_group(struct av_endpoint *e)
 {
@@ -507,13 +531,16 @@ static int enter_group(struct av_endpoint *e)
 	uint64_t now = av_now_ns(), until = now < impatient_until ? now : now + DYING_NS;
 	int ret;
 
-	do {
+	for (;;) {
 		ret = av_dir_change_begin();
 		if (ret)
 			return ret;
 		ret = join_reuseport_group(e);
 		av_dir_change_end();
-	} while (ret == -EADDRINUSE && av_now_ns() < until && nap());
+		if (ret != -EADDRINUSE || av_now_ns() >= until)
+			break;
+		(void)av_raw_poll(NULL, 0, DYING_MS); /* a handler of the program's may end it */
+	}
 	if (ret == -EADDRINUSE)
 		impatient_until = av_now_ns() + IMPATIENT_NS;
 	return ret;
@@ -540,8 +567,12 @@ static void leave_group(struct av_endpoint *e)
 
 int av_socket_make(struct av_endpoint *e)
 {
-	return e->kind == AV_ENDPOINT_PASSED ? make_misrouted_socket(&e->socket)
-					     : make_udp_socket(e);
+	int fd;
+
+	if (e->kind != AV_ENDPOINT_PASSED)
+		return make_udp_socket(e);
+	fd = av_raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return av_own_fd_keep(&e->socket, fd) ? 0 : -errno;
 }
 
 int av_socket_bind(struct av_endpoint *e)
@@ -565,7 +596,9 @@ void av_socket_close(struct av_endpoint *e)
 	}
 	if (e->kind == AV_ENDPOINT_PASSED) {
 		av_process_socket_remove(av_lock_self);
-		drop_backlog();
+		for (unsigned int i = 0; i < OWNERS; i++)
+			while (lines[i].owner)
+				remove_first(i);
 	}
 	av_own_fd_close(&e->socket);
 }
@@ -609,23 +642,19 @@ void av_group_look(struct av_endpoint *e)
 }
 
 /*
+ * A process has died, or was about to tell the kernel; or has numbers that it could not tell of.
  * The kernel gave this process the packet of who has that place in its array: so the place is this
  * process's. Every such lesson puts one process right for good: none loses its right place.
  */
-static void learn(int group, uint32_t owner)
-{
-	uint32_t index = av_reuseport_place(group, owner);
-
-	if (index != AV_REUSEPORT_NOBODY)
-		av_reuseport_learn(group, index);
-}
-
-/* A process has died, or was about to tell the kernel; or has numbers that it could not tell of. */
 static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint32_t qpn, bool first)
 {
+	uint32_t index;
+
 	av_reuseport_sweep(group);
-	if (av_reuseport_own(owner, qpn) && first && e->sure && e->told == av_reuseport_told(group))
-		learn(group, owner);
+	if (av_reuseport_own(owner, qpn) && first && e->sure &&
+	    e->told == av_reuseport_told(group) &&
+	    (index = av_reuseport_place(group, owner)) != AV_REUSEPORT_NOBODY)
+		av_reuseport_learn(group, index);
 	if (!av_reuseport_told(group))
 		attach_steer_program(e, group);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/compiler.h"
 #include "base/file.h"
@@ -75,6 +76,14 @@ AV_MUST_USE int av_socket_bind(struct av_endpoint *e);
 void av_socket_close(struct av_endpoint *e);
 
 /*
+ * What recvmmsg(2) got by @e: @cut: datagrams, borrowed from its buffer. Return: false: it is
+ * nothing that a process forwards, or came by a socket that is not ours: each of ours tells the hop
+ * limit
+ */
+AV_MUST_USE bool av_datagram_get(struct av_gro_split *cut, const struct av_endpoint *e,
+				 struct mmsghdr *got);
+
+/*
  * Forwarding packets to the process that owns their queue pair. Each process has a socket in the
  * directory's folder, to which only this user has access. Packets that do not fit into that socket
  * are lost, as on any network. Only management packets wait (av_misrouted_forward()).
@@ -101,10 +110,6 @@ bool av_backlog_waits(void);
 
 /* In a forked child: forget the parent's backlog. */
 void av_socket_forked(void);
-
-/* Parse a forwarded message. @cut: its datagrams are borrowed from @from. Return: false: too short
- */
-AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes);
 
 /*
  * The steering program: classic BPF (SO_ATTACH_REUSEPORT_CBPF) that chooses the socket of a

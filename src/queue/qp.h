@@ -170,6 +170,8 @@ struct av_qp_shared {
 	_Atomic uint32_t flush_due; /* transport/progress.c; set without the lock */
 	_Atomic uint32_t
 		reading; /* transport/transport.h: av_wire_read_on(); read without the lock */
+	_Atomic uint32_t
+		listed; /* its owner knows that something of it waits: transport/wire_qp.c */
 
 	/*
 	 * Each half is in its executor's cache lines. A new queue pair here keeps @counters.

@@ -605,7 +605,8 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	atomic_store_explicit(&cq->empty_polls, yields ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % YIELD_AFTER_MIN == 0);
 	av_coop_polled(seg, cq);
-	(void)av_wire_poll();
+	if (av_unlikely(atomic_load_explicit(&av_net_is_open, memory_order_relaxed)))
+		(void)av_net_poll();
 	if (av_unlikely(yields)) {
 		if (av_explaining())
 			av_explain_others(); /* a dropped message has no completion */

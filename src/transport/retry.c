@@ -118,14 +118,13 @@ static bool is_unanswered(const struct av_qp_ref *end, uint64_t now, bool *busy)
 }
 
 /* Return: when messages will have gathered long enough */
-static uint64_t look_at_gathered(const struct av_qp_shared *qp, uint64_t now)
+static uint64_t look_at_gathered(const struct av_qp_ref *end, uint64_t now)
 {
-	uint64_t until = atomic_load(&qp->gather_ns);
+	uint64_t until = atomic_load(&end->qp->gather_ns);
 
 	if (until > now)
 		return until;
-	if (until)
-		av_gather_end();
+	av_gather_end(end);
 	return UINT64_MAX;
 }
 
@@ -150,7 +149,7 @@ uint64_t av_timer_look(const struct av_qp_ref *end)
 	if (atomic_load(&end->qp->flush_due))
 		av_sq_progress(end, NULL);
 	read = av_wire_read_on(end);
-	gathered = look_at_gathered(end->qp, now);
+	gathered = look_at_gathered(end, now);
 	next = look_at_requests(end, now);
 	next = gathered < next ? gathered : next;
 	next = read < next ? read : next;

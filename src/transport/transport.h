@@ -381,12 +381,6 @@ void av_wire_tell_credits(const struct av_qp_ref *end);
  */
 uint64_t av_wire_read_on(const struct av_qp_ref *end);
 
-/*
- * Send the messages that gather, and receive packets, if this process has a socket. Context,
- * return: as av_net_poll().
- */
-bool av_wire_poll(void);
-
 /* Receive all pending packets. Context, return: as av_net_catch_up(); true if not on the wire. */
 AV_MUST_USE bool av_wire_catch_up(const struct av_qp_ref *end);
 

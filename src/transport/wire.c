@@ -69,12 +69,6 @@ bool av_wire_is_connected(const struct av_qp_ref *end)
 	return w && w->route.window;
 }
 
-bool av_wire_poll(void)
-{
-	av_gather_end();
-	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
-}
-
 bool av_wire_catch_up(const struct av_qp_ref *end)
 {
 	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
@@ -140,15 +134,6 @@ static void add_memberships(struct av_wire *w, const uint8_t group[16])
 			av_net_leave(w->address[i], group);
 }
 
-static void join_all(struct av_wire *w)
-{
-	struct av_multicast_member member;
-	uint32_t at = 0;
-
-	while (av_multicast_next(NULL, w->qpn, &at, &member))
-		add_memberships(w, member.gid.raw);
-}
-
 /* --- the state's life ------------------------------------------------------------ */
 
 static void delete_wire(struct av_wire *w)
@@ -163,9 +148,7 @@ static void delete_wire(struct av_wire *w)
 	av_wire_route_close(&w->route);
 	free(w->joined);
 	free(w->address);
-	free(w->first);
-	free(w->part);
-	free(w->kept);
+	free(w->request);
 	free(w);
 }
 
@@ -231,11 +214,8 @@ static int make_connected(const struct av_qp_ref *end, const struct ibv_qp_attr 
 	if (!w)
 		return ENOMEM;
 	w->mtu = av_mtu_bytes(attr->path_mtu);
-	w->kept_count = attr->max_dest_rd_atomic;
-	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
-	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
-	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
-	if (w->first && w->part && w->kept)
+	w->request = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->request));
+	if (w->request)
 		err = av_wire_route_open(end, &attr->ah_attr, &w->route);
 	if (err) {
 		delete_wire(w);
@@ -259,26 +239,21 @@ int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 	return err;
 }
 
-/*
- * What has come is not for the next connection, which may have the same PSNs: nor what another
- * thread is handing over. That one may wait for a page, which the caller may be there to bring.
- */
-static void forget_what_came(void)
-{
-	uint64_t until = 0;
-
-	while (!av_net_catch_up() && !av_timed_out(&until))
-		sched_yield();
-}
-
 int av_wire_close(const struct av_qp_ref *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	uint64_t until = 0;
 	int err;
 
 	if (!w)
 		return 0;
-	forget_what_came();
+	/*
+	 * What has come is not for the next connection, which may have the same PSNs: nor what
+	 * another thread is handing over. That one may wait for a page, which the caller may be
+	 * there to bring.
+	 */
+	while (!av_net_catch_up() && !av_timed_out(&until))
+		sched_yield();
 	err = av_qp_quiesce(end);
 	if (err)
 		return err;
@@ -357,6 +332,8 @@ static void open_addresses(const struct av_qp_ref *end, struct av_wire *w)
 void av_wire_open_datagrams(const struct av_qp_ref *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	struct av_multicast_member member;
+	uint32_t at = 0;
 
 	if (!wire_is_possible(end->seg) || (w && w->qpn == atomic_load(&end->qp->qpn)))
 		return;
@@ -370,10 +347,12 @@ void av_wire_open_datagrams(const struct av_qp_ref *end)
 		return;
 	}
 	open_addresses(end, w);
-	if (keep_wire(end, w))
+	if (keep_wire(end, w)) {
 		delete_wire(w);
-	else
-		join_all(w);
+		return;
+	}
+	while (av_multicast_next(NULL, w->qpn, &at, &member))
+		add_memberships(w, member.gid.raw);
 }
 
 bool av_wire_sends(const struct av_qp_ref *end)

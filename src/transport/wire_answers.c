@@ -47,7 +47,7 @@ static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 
 	if (request == a->w->begun_end || av_wire_has_failed(a->end))
 		return NULL;
-	*first = a->w->first[request & a->end->qp->sq_mask];
+	*first = av_wire_begun_at(a->end, a->w, request)->first;
 	return av_sq_slot(a->end, request);
 }
 
@@ -108,13 +108,6 @@ static void gap(const struct answer *a)
 		av_count_req(a->end->qp, AV_REQ_ANSWER_LOST);
 }
 
-static void sequence_nak(const struct answer *a)
-{
-	av_count_req(a->end->qp, AV_REQ_SEQUENCE_NAK);
-	if (!a->w->waits)
-		(void)go_back(a);
-}
-
 /* --- refusals -------------------------------------------------------------------- */
 
 static void receiver_not_ready(const struct answer *a)
@@ -133,23 +126,22 @@ static void receiver_not_ready(const struct answer *a)
 			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
 }
 
-/* The first fault that has this NAK; AV_FAULT_NONE: no fault has it. */
-static enum av_fault fault_of_nak(uint8_t nak)
-{
-	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++)
-		if (av_rule((enum av_fault)f)->nak == nak && nak != AV_NAK_NONE)
-			return (enum av_fault)f;
-	return AV_FAULT_NONE;
-}
-
 static void handle_nak(const struct answer *a, uint8_t nak)
 {
-	enum av_fault fault = fault_of_nak(nak);
+	int fault = AV_FAULT_NONE + 1;
 
-	if (fault == AV_FAULT_NONE)
+	if (nak == AV_NAK_SEQUENCE) {
+		av_count_req(a->end->qp, AV_REQ_SEQUENCE_NAK);
+		if (!a->w->waits)
+			(void)go_back(a);
+		return;
+	}
+	while (fault < AV_FAULT_N && av_rule((enum av_fault)fault)->nak != nak)
+		fault++;
+	if (fault == AV_FAULT_N || nak == AV_NAK_NONE)
 		return;
 	av_diag_note(AV_CHECK_PEER_REFUSED, nak, 0);
-	av_wire_fail_head(a->end, fault);
+	av_wire_fail_head(a->end, (enum av_fault)fault);
 }
 
 static void acknowledgement(const struct answer *a)
@@ -170,10 +162,8 @@ static void acknowledgement(const struct answer *a)
 	case KIND_NAK:
 		if (!acknowledged(a, a->p->psn))
 			gap(a);
-		else if (syndrome != AV_NAK_SEQUENCE)
-			handle_nak(a, syndrome);
 		else
-			sequence_nak(a);
+			handle_nak(a, syndrome);
 		return;
 	default:
 		return;
@@ -253,7 +243,7 @@ static bool is_expected_answer(const struct answer *a, const struct av_opcode *i
 
 	for (; request != a->w->begun_end; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(a->end, request);
-		uint32_t first = a->w->first[request & a->end->qp->sq_mask];
+		uint32_t first = av_wire_begun_at(a->end, a->w, request)->first;
 		const struct av_packet_kind *kind = wqe ? av_packet_kind(wqe->opcode) : NULL;
 
 		if (!kind)
@@ -281,20 +271,6 @@ static void handle_answer(const struct answer *a, const struct av_opcode *info)
 		result(a, a->p->payload, a->p->payload_bytes);
 }
 
-/* Is it the answer to something that was sent and is not acknowledged? Else it is late. */
-static bool is_due(const struct answer *a)
-{
-	int32_t distance = av_psn_distance(a->w->acked, a->p->psn);
-
-	return distance >= 0 && distance < av_psn_distance(a->w->acked, a->w->sent);
-}
-
-/* Is it the last one once more? Nothing is acknowledged by it. */
-static bool is_again(const struct answer *a)
-{
-	return av_psn_distance(a->p->psn, a->w->acked) == 1;
-}
-
 /* How many receive requests the responder has. Who waits for one does not sleep the time out. */
 static void credits(const struct answer *a)
 {
@@ -316,6 +292,7 @@ bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 	const struct av_opcode *info = av_opcode_info(answer->opcode);
 	bool carried = answer != &packet->packet, taken, due;
 	uint32_t state;
+	int32_t ahead;
 
 	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
 	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
@@ -324,10 +301,13 @@ bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 	taken = a.w && av_wire_is_peer(end, packet) &&
 		(!carried || (a.w->reads_carried && !is_refusal(&a)));
 	if (taken && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
-		due = is_due(&a);
+		/* What answers nothing that is under way is late. */
+		ahead = av_psn_distance(a.w->acked, answer->psn);
+		due = ahead >= 0 && ahead < av_psn_distance(a.w->acked, a.w->sent);
 		if (due)
 			handle_answer(&a, info);
-		if (due || is_again(&a))
+		/* The last one once more acknowledges nothing. */
+		if (due || ahead == -1)
 			credits(&a);
 		if (due)
 			av_wire_settle(end, a.w);

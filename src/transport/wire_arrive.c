@@ -10,13 +10,8 @@
 #include "transport/transport.h"
 #include "transport/wire_qp.h"
 
-#define OWED_MAX       64
 #define SERVICE_BITS   0xe0
 #define PKEY_PARTITION 0x7fff /* its highest bit says full member, which this side is */
-
-/* Queue pairs that owe an acknowledgement after the batch or later. Of the receiving thread. */
-static struct av_qp_ref owed[OWED_MAX];
-static unsigned int owed_count;
 
 static bool is_of_partition(const struct av_packet *p)
 {
@@ -33,49 +28,6 @@ bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *pa
 	       is_of_partition(p) &&
 	       memcmp(packet->path.src, w->route.path.dst, sizeof(w->route.path.dst)) == 0 &&
 	       memcmp(packet->path.dst, w->route.path.src, sizeof(w->route.path.src)) == 0;
-}
-
-static uint64_t settled(bool may_wait)
-{
-	uint64_t next = UINT64_MAX;
-	unsigned int kept = 0;
-
-	for (unsigned int i = 0; i < owed_count; i++) {
-		uint64_t due = av_wire_acknowledge(&owed[i], may_wait);
-
-		if (due == UINT64_MAX)
-			av_seg_put(owed[i].seg);
-		else
-			owed[kept++] = owed[i];
-		next = due < next ? due : next;
-	}
-	owed_count = kept;
-	return next;
-}
-
-/* Its queue pairs, and the uses of their segments, are the parent's. */
-static void reset_owed_in_child(void)
-{
-	owed_count = 0;
-}
-
-void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns)
-{
-	unsigned int i = 0;
-	struct av_seg *seg;
-
-	w->due_ns = due_ns;
-	if (w->service == AV_SERVICE_UC || atomic_load(&w->ack_pending))
-		return;
-	while (i < owed_count && owed[i].qp != end->qp)
-		i++;
-	if (i == owed_count) {
-		seg = i < OWED_MAX ? av_seg_get(end->seg->ref) : NULL;
-		if (!seg) /* it may end before the batch does */
-			return;
-		owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
-	}
-	atomic_store(&w->ack_pending, true);
 }
 
 /* --- congestion ------------------------------------------------------------------- */
@@ -198,8 +150,8 @@ static void dispatch_to_qp(const struct av_net_packet *packet, unsigned int coun
 			n = dispatch(&end, packet, n);
 	}
 	av_seg_put(end.seg);
-	if (owed_count == OWED_MAX)
-		(void)settled(false);
+	if (av_wire_is_owing())
+		(void)av_wire_let_leave(false);
 }
 
 void av_wire_damaged(uint32_t qpn)
@@ -238,8 +190,7 @@ static void receive_wire_packets(const struct av_net_packet *packet, unsigned in
 
 const struct av_net_receiver av_wire_receiver = {
 	.packets = receive_wire_packets,
-	.settled = settled,
+	.settled = av_wire_let_leave,
 	.seen = av_capture_seen,
 	.damaged = av_wire_damaged,
-	.forked = reset_owed_in_child,
 };

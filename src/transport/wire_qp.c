@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -77,10 +78,14 @@ void av_wire_route_close(struct av_wire_route *route)
 #define LEAST	8192u
 #define LOSS_NS 1000000u   /* losses so close to each other are one */
 #define REST_NS 100000000u /* at most: what 100 Mb/s take to send a megabyte */
-#define BUCKETS 256u
+
+#define GATHERING    64u    /* queue pairs that may gather: while no more have anything waiting; */
+#define GATHER_MOST  60u    /* messages of each, */
+#define GATHER_BYTES 2048u  /* bytes of a message, */
+#define GATHER_NS    30000u /* and for how long */
 
 struct av_window {
-	struct av_window *next; /* in its bucket */
+	LIST_ENTRY(av_window) entry;
 	uint8_t dst[16];
 	uint32_t users;		 /* these two, and the list, are guarded by the mutex */
 	_Atomic uint32_t active; /* queue pairs with packets under way */
@@ -90,50 +95,36 @@ struct av_window {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct av_window *bucket[BUCKETS];
+static LIST_HEAD(, av_window) windows;
 
-#define GATHERING    64u    /* queue pairs whose messages gather, at most; */
-#define GATHER_MOST  60u    /* messages of each, */
-#define GATHER_BYTES 2048u  /* bytes of a message, */
-#define GATHER_NS    30000u /* and for how long */
-
-static struct av_qp_ref gathering[GATHERING]; /* and their number, guarded by the mutex */
-static _Atomic unsigned int gathering_count;
-static _Atomic uint64_t gather_turn = 1;
+/* Queue pairs of which something waits to leave, with uses of their segments; by the mutex. */
+static struct av_qp_ref waiting[AV_WIRE_OWING + GATHERING];
+static _Atomic unsigned int waiting_count;
 
 /* Those of the parent stay with its queue pairs, which send nothing here. */
 static void reset_windows_in_child(void)
 {
-	memset(bucket, 0, sizeof(bucket));
-	gathering_count = 0;
+	LIST_INIT(&windows);
+	waiting_count = 0;
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &mutex,
 						      .child = reset_windows_in_child};
 
-static struct av_window **bucket_of(const uint8_t dst[16])
-{
-	uint32_t sum = 0;
-
-	for (int i = 0; i < 16; i++)
-		sum = sum * 31 + dst[i];
-	return &bucket[sum % BUCKETS];
-}
-
 struct av_window *av_window_join(const uint8_t dst[16])
 {
-	struct av_window **first = bucket_of(dst), *w;
+	struct av_window *w;
 
 	if (av_fork_register(AV_FORK_WINDOWS, &fork_handlers))
 		return NULL;
 	pthread_mutex_lock(&mutex);
-	for (w = *first; w && memcmp(w->dst, dst, sizeof(w->dst)); w = w->next)
-		;
+	LIST_FOREACH(w, &windows, entry)
+		if (memcmp(w->dst, dst, sizeof(w->dst)) == 0)
+			break;
 	if (!w && (w = calloc(1, sizeof(*w)))) {
 		memcpy(w->dst, dst, sizeof(w->dst));
 		atomic_store(&w->bytes, FIRST);
-		w->next = *first;
-		*first = w;
+		LIST_INSERT_HEAD(&windows, w, entry);
 	}
 	if (w)
 		w->users++;
@@ -143,16 +134,11 @@ struct av_window *av_window_join(const uint8_t dst[16])
 
 void av_window_leave(struct av_window *w)
 {
-	struct av_window **at;
-
 	if (!w)
 		return;
 	pthread_mutex_lock(&mutex);
 	if (--w->users == 0) {
-		for (at = bucket_of(w->dst); *at && *at != w; at = &(*at)->next)
-			;
-		if (*at)
-			*at = w->next;
+		LIST_REMOVE(w, entry);
 		free(w);
 	}
 	pthread_mutex_unlock(&mutex);
@@ -226,27 +212,75 @@ void av_window_lost(struct av_window *w)
 	atomic_store_explicit(&w->bytes, bytes > LEAST ? bytes : LEAST, memory_order_relaxed);
 }
 
-/* --- gathering ---------------------------------------------------------------------- */
+/* --- what waits to leave ---------------------------------------------------------------- */
 
-/* Have av_gather_end() let it progress. Return: the turn that this ends; 0: too many gather */
-static uint64_t begin_gathering(const struct av_qp_ref *end)
+/* @end: with a use of its segment, which ends if it is there already, or there are @most. */
+static void enlist(const struct av_qp_ref *end, unsigned int most)
 {
-	struct av_seg *seg = av_seg_get(end->seg->ref); /* it may end before the turn does */
-	unsigned int i = 0;
-	uint64_t turn = 0;
+	struct av_seg *seg = end->seg;
 
 	pthread_mutex_lock(&mutex);
-	while (i < gathering_count && gathering[i].qp != end->qp)
-		i++;
-	if (seg && i < GATHERING)
-		turn = gather_turn;
-	if (turn && i == gathering_count) {
-		gathering[gathering_count++] = (struct av_qp_ref){seg, end->qp};
+	if (seg && waiting_count < most && !atomic_exchange(&end->qp->listed, 1)) {
+		waiting[waiting_count++] = *end;
 		seg = NULL;
 	}
 	pthread_mutex_unlock(&mutex);
 	av_seg_put(seg);
-	return turn;
+}
+
+/* Return: false: too many wait */
+static bool awaits_turn(const struct av_qp_ref *end, unsigned int most)
+{
+	if (!atomic_load(&end->qp->listed)) /* its segment may end before its turn comes */
+		enlist(&(struct av_qp_ref){av_seg_get(end->seg->ref), end->qp}, most);
+	return atomic_load(&end->qp->listed);
+}
+
+void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns)
+{
+	AV_ASSERT_HELD(&end->qp->resp_lock);
+	w->due_ns = due_ns;
+	if (w->service != AV_SERVICE_UC && !atomic_load(&w->ack_pending) &&
+	    awaits_turn(end, AV_ARRAY_SIZE(waiting)))
+		atomic_store(&w->ack_pending, true);
+}
+
+bool av_wire_is_owing(void)
+{
+	return atomic_load_explicit(&waiting_count, memory_order_relaxed) >= AV_WIRE_OWING;
+}
+
+void av_gather_end(const struct av_qp_ref *end)
+{
+	if (av_gather_is_over(end->qp))
+		av_sq_progress_requester(end);
+}
+
+uint64_t av_wire_let_leave(bool may_wait)
+{
+	struct av_qp_ref end[AV_ARRAY_SIZE(waiting)];
+	uint64_t next = UINT64_MAX, due;
+	unsigned int count;
+
+	if (av_likely(atomic_load_explicit(&waiting_count, memory_order_relaxed) == 0))
+		return UINT64_MAX;
+	pthread_mutex_lock(&mutex);
+	count = waiting_count;
+	memcpy(end, waiting, count * sizeof(end[0]));
+	waiting_count = 0;
+	pthread_mutex_unlock(&mutex);
+	for (unsigned int i = 0; i < count; i++) {
+		atomic_store(&end[i].qp->listed,
+			     0);	/* then looks: what begins now is listed anew */
+		av_gather_end(&end[i]); /* it may take the acknowledgement along */
+		due = av_wire_acknowledge(&end[i], may_wait);
+		if (due == UINT64_MAX)
+			av_seg_put(end[i].seg);
+		else
+			enlist(&end[i], AV_ARRAY_SIZE(waiting));
+		next = due < next ? due : next;
+	}
+	return next;
 }
 
 /* Are all new requests small, and of a kind that nobody answers by more than an acknowledgement? */
@@ -273,40 +307,30 @@ static bool may_gather(const struct av_qp_ref *end, const struct av_wire *w, uin
 	       are_small(end, w->seen, tail);
 }
 
+/* Return: does it gather? */
+static bool begin_gathering(const struct av_qp_ref *end)
+{
+	uint64_t until = av_now_ns() + GATHER_NS;
+
+	atomic_store(&end->qp->gather_ns, until);
+	if (!awaits_turn(end, GATHERING))
+		return false;
+	av_net_settle_soon();
+	av_timer_watch(end, until);
+	return true;
+}
+
 bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w)
 {
-	_Atomic uint64_t *until = &end->qp->gather_ns;
 	uint32_t tail = atomic_load(&end->qp->sq_tail);
 	bool waits = tail != w->seen && may_gather(end, w, tail);
 
 	AV_ASSERT_HELD(&end->qp->req_lock);
 	w->seen = tail;
-	if (waits && atomic_load(until) == 0) {
-		w->turn = begin_gathering(end);
-		atomic_store(until, av_now_ns() + GATHER_NS);
-		av_timer_watch(end, atomic_load(until));
-	}
-	if (waits && w->turn == atomic_load(&gather_turn))
+	if (waits && atomic_load(&end->qp->gather_ns) == 0)
+		waits = begin_gathering(end);
+	if (waits && atomic_load(&end->qp->gather_ns) != AV_GATHER_OVER)
 		return true;
-	atomic_store(until, 0);
+	atomic_store(&end->qp->gather_ns, 0);
 	return false;
-}
-
-void av_gather_end(void)
-{
-	struct av_qp_ref end[GATHERING];
-	unsigned int count;
-
-	if (av_likely(atomic_load_explicit(&gathering_count, memory_order_relaxed) == 0))
-		return;
-	pthread_mutex_lock(&mutex);
-	count = gathering_count;
-	memcpy(end, gathering, count * sizeof(end[0]));
-	gathering_count = 0;
-	gather_turn++;
-	pthread_mutex_unlock(&mutex);
-	for (unsigned int i = 0; i < count; i++) {
-		av_sq_progress_requester(&end[i]);
-		av_seg_put(end[i].seg);
-	}
 }

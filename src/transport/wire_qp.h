@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/table.h"
 #include "memory/odp.h"
 #include "net/net.h"
@@ -24,8 +25,6 @@
  * packet of one message, and waits for an acknowledgement with a new number, or an RNR NAK.
  * Source: IBTA volume 1, 9.7.7.2.
  */
-
-struct av_wire;
 
 /*
  * The syndrome of the responder's next acknowledgement, without a number if the queue pair has a
@@ -95,18 +94,6 @@ void av_window_lost(struct av_window *w);
 /* Has a packet of any queue pair been acknowledged since @since_ns? */
 bool av_window_heard(const struct av_window *w, uint64_t since_ns);
 
-/*
- * Small messages of a reliable connection that has others under way gather in its queue, so that
- * one system call sends many. They leave at the next av_wire_poll() or acknowledgement, when they
- * are many, when the queue is full, or at the queue pair's @gather_ns.
- *
- * av_wire_gathers(): has only been posted what waits for more? Whoever has not posted, but polled,
- * say, lets all leave. Context: @req_lock is held; a request can be sent.
- * av_gather_end(): let what gathers leave, of all queue pairs. Context: no lock held
- */
-bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w);
-void av_gather_end(void);
-
 /* The state of a queue pair on the wire, private to its process. */
 
 /* An answer that the responder stores for a duplicate of its request. */
@@ -135,6 +122,12 @@ struct av_wire_coming {
 	uint32_t rkey;
 };
 
+/* A request that has been begun. */
+struct av_wire_begun {
+	uint32_t first; /* PSN of its first packet */
+	uint32_t part;	/* packets of a READ's parts but the last */
+};
+
 /* A datagram queue pair receives for @group at @address, which it has opened. */
 struct av_wire_joined {
 	uint8_t address[16], group[16];
@@ -161,10 +154,8 @@ struct av_wire {
 	uint32_t next, begun;
 	uint32_t begun_end; /* one past the last request that was ever begun */
 	uint32_t seen;	    /* @sq_tail when last looked at */
-	uint64_t turn;	    /* that ends gathering; 0: it has ended */
 	uint32_t acked, sent;
-	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
-	uint8_t *part;	 /* packets of a READ's parts but the last; by the same index */
+	struct av_wire_begun *request; /* av_wire_begun_at() */
 	/*
 	 * Free-running counts of messages that take a receive request of the peer: those
 	 * acknowledged, those before request @next, and those for which the peer has reported a
@@ -200,10 +191,16 @@ struct av_wire {
 	_Atomic bool
 		carries_acks; /* @reads_carried, and so does the peer; read without @resp_lock */
 	uint64_t notified_ns; /* when the last congestion notification was sent */
-	uint32_t kept_next;
-	struct av_wire_answer *kept; /* as many as the highest max_dest_rd_atomic so far */
-	uint32_t kept_count;
+	uint32_t answered;    /* free-running */
+	struct av_wire_answer kept[AV_MAX_RD_ATOM];
 };
+
+/* Context: @req_lock is held */
+static inline struct av_wire_begun *av_wire_begun_at(const struct av_qp_ref *end,
+						     const struct av_wire *w, uint32_t request)
+{
+	return &w->request[request & end->qp->sq_mask];
+}
 
 /* The state of own queue pair @index; NULL: it has none on the wire. */
 static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t index)
@@ -217,6 +214,34 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
 static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
+}
+
+/*
+ * What waits to leave: acknowledgements, and small messages of a reliable connection that has
+ * others under way. These gather in its queue, so that one system call sends many. They leave when
+ * the receiver settles, with the next acknowledgement, when they are many, when the queue is full,
+ * or at the queue pair's @gather_ns. One list has the queue pairs, in the order in which they
+ * began.
+ *
+ * av_wire_gathers(): has only been posted what waits for more? Whoever has not posted, but polled,
+ * say, lets all leave. Context: @req_lock is held; a request can be sent.
+ * av_gather_end(): let leave what gathers. Context: no lock held
+ * av_wire_let_leave(): @settled of struct av_net_receiver
+ */
+bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w);
+void av_gather_end(const struct av_qp_ref *end);
+uint64_t av_wire_let_leave(bool may_wait);
+
+#define AV_GATHER_OVER 1u /* in @gather_ns: it is over, for whoever has @req_lock next */
+
+/* The same, without a look at the queue. Return: did anything gather? Any thread */
+static inline bool av_gather_is_over(struct av_qp_shared *qp)
+{
+	bool gathers = atomic_load(&qp->gather_ns) != 0;
+
+	if (gathers)
+		atomic_store(&qp->gather_ns, AV_GATHER_OVER);
+	return gathers;
 }
 
 /*
@@ -260,8 +285,13 @@ void av_wire_damaged(uint32_t qpn);
 /* Is the packet from its peer, and meant for it? Context: one of its locks is held. */
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* Have it sent at the end of the batch, or until @due_ns. Context: @resp_lock is held. */
+/*
+ * Have it sent at the end of the batch, or until @due_ns. Context: @resp_lock is held; the thread
+ * that receives packets, which lets all leave when too many owe one (av_wire_is_owing()).
+ */
+#define AV_WIRE_OWING 128u
 void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns);
+bool av_wire_is_owing(void);
 
 /*
  * What answers do to the requester. Context: @req_lock is held.

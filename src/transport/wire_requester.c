@@ -45,11 +45,6 @@ static int32_t room(const struct av_qp_ref *end, const struct av_wire *w)
 	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
 }
 
-static uint32_t *first_of(const struct av_qp_ref *end, struct av_wire *w, uint32_t request)
-{
-	return &w->first[request & end->qp->sq_mask];
-}
-
 static void flush_send_burst(struct sending *s)
 {
 	int err =
@@ -92,36 +87,25 @@ static uint32_t interface_room(struct sending *s)
 }
 
 /*
- * How many packets of request @next have credit and are not sent yet: no limit (INT32_MAX), one, or
- * none. @takes: the request takes a receive request. @first: PSN of its first packet
- */
-static int32_t credit_left(const struct av_wire *w, bool takes, uint32_t first)
-{
-	if (!takes || w->service == AV_SERVICE_UC ||
-	    (int32_t)(w->credit_limit - w->credits_used) > 0)
-		return INT32_MAX;
-	if (w->credits_used != w->credits_acked)
-		return 0;
-	/* Its first packet has found a receive request, or will not be the one that needs it. */
-	if (av_psn_distance(first, w->acked) > 0)
-		return INT32_MAX;
-	return w->begun ? 0 : 1;
-}
-
-/*
- * Packets of request @next that its peer has room for. It may want a receive request of the peer's,
- * too. An unreliable connection is not told.
+ * Packets of request @next that its peer has room for. One that takes a receive request has credit
+ * for all, one or none of them. An unreliable connection is not told.
  */
 static int32_t count_sendable_packets(const struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_wire *w = s->w;
-	int32_t credit, left;
+	int32_t left = room(s->end, w);
 
 	if (w->service == AV_SERVICE_UC)
 		return INT32_MAX;
-	credit = credit_left(w, av_wr_opcode(wqe->opcode)->receives, *first_of(s->end, w, w->next));
-	left = room(s->end, w);
-	return left < credit ? left : credit;
+	if (!av_wr_opcode(wqe->opcode)->receives ||
+	    (int32_t)(w->credit_limit - w->credits_used) > 0)
+		return left;
+	if (w->credits_used != w->credits_acked)
+		return 0;
+	/* Its first packet has found a receive request, or will not be the one that needs it. */
+	if (av_psn_distance(av_wire_begun_at(s->end, w, w->next)->first, w->acked) > 0)
+		return left;
+	return w->begun == 0 && left > 0;
 }
 
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe)
@@ -147,7 +131,7 @@ void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn
 	w->credits_used = w->credits_acked;
 	for (request = end->qp->sq_next; request != w->begun_end; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
-		int32_t distance = av_psn_distance(*first_of(end, w, request), psn);
+		int32_t distance = av_psn_distance(av_wire_begun_at(end, w, request)->first, psn);
 
 		if (!wqe || distance < (int32_t)av_wire_packets_of(w, wqe)) {
 			w->begun = distance > 0 ? (uint32_t)distance : 0;
@@ -209,7 +193,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
 	w->waits = w->repeated = false;
-	w->turn = 0;
+	(void)av_gather_is_over(end->qp);
 	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->route.window, w->mtu, now);
@@ -219,36 +203,23 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 }
 
 /*
- * A timeout is a try, unless that host acknowledges other packets: then they are lost on a crowded
- * way rather than for want of a peer, and a try has two. Each takes two intervals at most, so a try
- * takes no more than the four that it may. Source: IBTA volume 1, 9.7.6.1.
- */
-static uint32_t parts_of_try(const struct av_wire *w, uint64_t interval_ns)
-{
-	bool crowded = av_window_heard(w->route.window, av_now_ns() - interval_ns);
-
-	return crowded ? AV_TRY / 2 : AV_TRY;
-}
-
-/* Queue pairs whose packets were lost at the same time do not repeat them at the same time. */
-static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
-{
-	return interval_ns / SPREAD * (w->qpn % SPREAD);
-}
-
-/*
- * The time for an answer or RNR NAK is over. Return: true: the last try, and the queue pair failed
+ * The time for an answer or RNR NAK is over. A timeout is a try, unless that host acknowledges
+ * other packets: then they are lost on a crowded way rather than for want of a peer, and a try has
+ * two. Each takes two intervals at most, so a try takes no more than the four that it may. Source:
+ * IBTA volume 1, 9.7.6.1. Return: true: the last try, and the queue pair failed
  */
 static bool handle_answer_timeout(const struct sending *s)
 {
 	struct av_retry_limits p = av_retry_limits_of(&s->end->qp->attr, AV_WAIT_NO_ANSWER);
 	struct av_wire *w = s->w;
+	uint64_t now = av_now_ns();
+	bool crowded = av_window_heard(w->route.window, now - p.interval_ns);
 	enum av_fault fault;
 
 	if (!w->waits)
 		av_window_lost(w->route.window);
 	if (!w->waits && p.tries) {
-		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, parts_of_try(w, p.interval_ns));
+		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, crowded ? AV_TRY / 2 : AV_TRY);
 		if (fault != AV_FAULT_NONE) {
 			w->silence = take_path_error(w);
 			av_wire_fail_head(s->end, fault);
@@ -260,8 +231,9 @@ static bool handle_answer_timeout(const struct sending *s)
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
+	/* What was lost at the same time is not repeated at the same time. */
 	av_sq_wait_until(s->end, AV_WAIT_NO_ANSWER,
-			 av_now_ns() + p.interval_ns + spread(w, p.interval_ns));
+			 now + p.interval_ns + p.interval_ns / SPREAD * (w->qpn % SPREAD));
 	return false;
 }
 
@@ -281,19 +253,6 @@ static bool refuse_request(struct sending *s, enum av_fault fault)
 	return false;
 }
 
-static uint8_t *request_part_size(const struct av_qp_ref *end, struct av_wire *w, uint32_t request)
-{
-	return &w->part[request & end->qp->sq_mask];
-}
-
-/* A power of two, like all MTUs. */
-static uint8_t longest_part(const struct av_wire *w)
-{
-	uint32_t packets = READ_BYTES / w->mtu;
-
-	return (uint8_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
-}
-
 /*
  * Packets of the parts of request @next. Two of them fit the window, so that the answer to one
  * shows what is missing of the one before. They are halved when it narrows, and never grow: what
@@ -301,7 +260,7 @@ static uint8_t longest_part(const struct av_wire *w)
  */
 static uint32_t read_part(const struct sending *s)
 {
-	uint8_t *part = request_part_size(s->end, s->w, s->w->next);
+	uint32_t *part = &av_wire_begun_at(s->end, s->w, s->w->next)->part;
 	uint32_t most = av_window_answer(s->w->route.window) / s->w->mtu;
 
 	while (*part > 1 && *part > most)
@@ -312,8 +271,8 @@ static uint32_t read_part(const struct sending *s)
 /* Answers that are under way of request @i, of which @sent packets have been asked for. */
 static uint32_t answers_of(const struct sending *s, uint32_t i, uint32_t sent)
 {
-	int32_t come = av_psn_distance(*first_of(s->end, s->w, i), s->w->acked);
-	uint32_t part = *request_part_size(s->end, s->w, i),
+	int32_t come = av_psn_distance(av_wire_begun_at(s->end, s->w, i)->first, s->w->acked);
+	uint32_t part = av_wire_begun_at(s->end, s->w, i)->part,
 		 done = come > 0 ? (uint32_t)come / part : 0;
 
 	return (sent + part - 1) / part - done;
@@ -351,9 +310,11 @@ static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 		return false;
 	if (av_wr_opcode(wqe->opcode)->answered && !has_resource(s, 0))
 		return false;
-	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
+	av_wire_begun_at(s->end, w, w->next)->first = s->end->qp->next_psn;
 	if (w->begun_end == w->next) {
-		*request_part_size(s->end, w, w->next) = longest_part(w);
+		/* A power of two, like all MTUs. */
+		av_wire_begun_at(s->end, w, w->next)->part =
+			READ_BYTES / w->mtu < WINDOW_PACKETS ? READ_BYTES / w->mtu : WINDOW_PACKETS;
 		w->begun_end++;
 	}
 	return true;
@@ -419,13 +380,6 @@ static bool send_part(struct sending *s, const struct av_wire_message *m,
 	(void)put_request_packet(s, &p);
 	advance_sent_psn(s, n);
 	return true;
-}
-
-static void send_read(struct sending *s, const struct av_wire_message *m,
-		      const struct av_sq_wqe *wqe, uint32_t packets)
-{
-	while (s->w->begun < packets && send_part(s, m, wqe, packets))
-		;
 }
 
 /* Put a packet, with the acknowledgement that is due, if there is one, and room for it. */
@@ -512,8 +466,8 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	struct av_wire *w = s->w;
 	const struct av_packet_kind *kind = av_packet_kind(wqe->opcode);
 	uint32_t packets = av_wire_packets_of(w, wqe);
-	struct av_wire_message m =
-		av_request_message(s->end, wqe, kind, NULL, *first_of(s->end, w, w->next));
+	struct av_wire_message m = av_request_message(s->end, wqe, kind, NULL,
+						      av_wire_begun_at(s->end, w, w->next)->first);
 	struct av_spans none = {.count = 0};
 	enum av_fault fault = AV_FAULT_NONE;
 	int32_t left = count_sendable_packets(s, wqe);
@@ -523,7 +477,8 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 		return false;
 	m.head.understands = w->reads_carried && (timeout == 0 || timeout >= LONG_TIMEOUT);
 	if (kind->operation == AV_OP_READ)
-		send_read(s, &m, wqe, packets);
+		while (w->begun < packets && send_part(s, &m, wqe, packets))
+			;
 	else if (m.bytes)
 		fault = send_payload(s, &m, wqe, packets, left);
 	else
@@ -599,23 +554,14 @@ bool av_wire_is_under_way(const struct av_qp_ref *end)
 	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
 	/* No distance: the longest message has half of all PSNs. */
-	return w && av_wire_is_begun(end) && *first_of(end, w, end->qp->sq_next) != w->sent;
+	return w && av_wire_is_begun(end) &&
+	       av_wire_begun_at(end, w, end->qp->sq_next)->first != w->sent;
 }
 
-/* A fault on demand has ended requests that were never begun. */
-static void skip_failed_requests(const struct av_qp_ref *end, struct av_wire *w)
-{
-	if ((int32_t)(end->qp->sq_next - w->begun_end) > 0)
-		w->next = w->begun_end = end->qp->sq_next;
-}
-
-/* May the request @next be sent? One that was never begun may have to wait for those before it. */
-static bool has_turn(const struct sending *s, uint32_t head)
-{
-	return !s->singly || s->w->next != s->w->begun_end || s->w->next == head;
-}
-
-/* Send what can be sent. @head: the request at the head of the queue */
+/*
+ * Send what can be sent. @head: the request at the head of the queue. Singly, a request that was
+ * never begun waits for those before it.
+ */
 static void send(struct sending *s, bool draining, uint32_t head)
 {
 	const struct av_qp_shared *q = s->end->qp;
@@ -628,7 +574,8 @@ static void send(struct sending *s, bool draining, uint32_t head)
 		if (atomic_load(&s->w->ack_pending) && !atomic_load(&s->w->carries_acks))
 			(void)av_wire_acknowledge(s->end, false);
 	}
-	while (!s->w->waits && !s->failed && has_turn(s, head) &&
+	while (!s->w->waits && !s->failed &&
+	       (!s->singly || s->w->next != s->w->begun_end || s->w->next == head) &&
 	       s->w->next != (draining ? s->w->begun_end : atomic_load(&q->sq_tail)))
 		if (!send_next_request(s))
 			break;
@@ -649,7 +596,8 @@ bool av_wire_step(const struct av_qp_ref *end, bool singly)
 		av_finish_error(end);
 		return true;
 	}
-	skip_failed_requests(end, w);
+	if ((int32_t)(head - w->begun_end) > 0) /* a fault on demand has ended what never began */
+		w->next = w->begun_end = head;
 	av_wire_settle(end, w);
 	if (atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE &&
 	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s))

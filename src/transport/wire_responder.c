@@ -4,7 +4,6 @@
  * 9.7.4 (sequence), 9.7.5.1 (acknowledgements), 9.7.5.2.8 (RNR), 9.8.2 (UC), 9.9.3 (errors).
  */
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -35,17 +34,24 @@ struct arrival {
 
 /* --- answers --------------------------------------------------------------------- */
 
+static struct av_wire_message wire_answer(const struct arrival *a, enum av_operation operation)
+{
+	struct av_wire_message m =
+		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
+				  a->end->qp->attr.dest_qp_num);
+
+	m.operation = operation;
+	return m;
+}
+
 /* An answer without payload. @syndrome: AV_SYNDROME_ACK: with credits in it */
 static void put_short(const struct arrival *a, struct av_net_burst *burst,
 		      enum av_operation operation, uint32_t psn, uint8_t syndrome,
 		      uint64_t original)
 {
-	struct av_wire_message m =
-		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
-				  a->end->qp->attr.dest_qp_num);
+	struct av_wire_message m = wire_answer(a, operation);
 	struct av_packet p;
 
-	m.operation = operation;
 	m.head.psn = psn & AV_PSN_MASK;
 	m.head.syndrome = syndrome == AV_SYNDROME_ACK ? av_wire_credits(a->end) : syndrome;
 	m.head.original = original;
@@ -70,47 +76,11 @@ static void send_answer(const struct arrival *a, enum av_operation operation, ui
 	(void)av_net_send(burst);
 }
 
-/*
- * The program may have allowed more while drained (SQD). Without memory, keeps as many as before.
- */
-static void grow_kept_answers(struct av_wire *w, uint32_t count)
-{
-	struct av_wire_answer *kept;
-
-	if (count <= w->kept_count)
-		return;
-	kept = calloc(count, sizeof(*kept));
-	if (!kept)
-		return;
-	for (uint32_t i = 0; i < w->kept_count; i++)
-		kept[i] = w->kept[(w->kept_next + i) % w->kept_count];
-	free(w->kept);
-	w->kept = kept;
-	w->kept_next = w->kept_count;
-	w->kept_count = count;
-}
-
-/* Keep an answer for a duplicate of its request. */
-static void record_kept_answer(struct arrival *a, bool atomic, uint64_t original)
-{
-	struct av_wire *w = a->w;
-
-	grow_kept_answers(w, a->end->qp->attr.max_dest_rd_atomic);
-	if (w->kept_count == 0)
-		return;
-	w->kept[w->kept_next] = (struct av_wire_answer){
-		.there = true, .psn = a->p->psn, .atomic = atomic, .original = original};
-	w->kept_next = (w->kept_next + 1) % w->kept_count;
-}
-
 /* The newest one: PSNs come again. */
 static void send_kept(const struct arrival *a)
 {
-	const struct av_wire *w = a->w;
-
-	for (uint32_t i = 1; i <= w->kept_count; i++) {
-		const struct av_wire_answer *k =
-			&w->kept[(w->kept_next + w->kept_count - i) % w->kept_count];
+	for (uint32_t i = 1; i <= AV_MAX_RD_ATOM; i++) {
+		const struct av_wire_answer *k = &a->w->kept[(a->w->answered - i) % AV_MAX_RD_ATOM];
 
 		if (!k->there || k->psn != a->p->psn)
 			continue;
@@ -211,20 +181,18 @@ static bool ends(const struct arrival *a)
 	return a->info->place == AV_PLACE_LAST || a->info->place == AV_PLACE_ONLY;
 }
 
-/* Is it of the operation that has begun, and at the same shared receive queue, if XRC names one? */
-static bool goes_on(const struct arrival *a)
-{
-	return a->w->coming.operation == (enum av_operation)a->info->operation &&
-	       (a->w->service != AV_SERVICE_XRC || a->p->srqn == a->end->qp->receiving_srqn);
-}
-
 /* Does the packet go on with what has come so far, and has it the length that it must have? */
 static bool is_in_order(const struct arrival *a)
 {
 	const struct av_wire_coming *c = &a->w->coming;
 	uint32_t bytes = a->p->payload_bytes, mtu = a->w->mtu;
 
-	if (starts_message(a) == c->begun || (c->begun && !goes_on(a)))
+	if (starts_message(a) == c->begun)
+		return false;
+	/* It goes on with the same operation, at the same shared queue, if XRC names one. */
+	if (c->begun &&
+	    (c->operation != (enum av_operation)a->info->operation ||
+	     (a->w->service == AV_SERVICE_XRC && a->p->srqn != a->end->qp->receiving_srqn)))
 		return false;
 	if (ends(a) ? bytes > mtu || (!starts_message(a) && bytes == 0) : bytes != mtu)
 		return false;
@@ -247,13 +215,6 @@ static bool announces_rightly(const struct arrival *a)
 	if (a->info->operation == AV_OP_READ)
 		return a->p->length <= AV_WIRE_MESSAGE_MAX;
 	return a->info->operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
-}
-
-static bool is_sound(const struct arrival *a)
-{
-	if (has_fragments(a))
-		return is_in_order(a);
-	return !a->w->coming.begun && announces_rightly(a);
 }
 
 /* Where the fragment belongs in its message. */
@@ -416,12 +377,9 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 
 static struct av_wire_message answer_of(const struct arrival *a)
 {
-	struct av_wire_message m =
-		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
-				  a->end->qp->attr.dest_qp_num);
+	struct av_wire_message m = wire_answer(a, AV_OP_READ_RESPONSE);
 	uint32_t end = av_psn_after(a->p->psn, a->w->read.packets);
 
-	m.operation = AV_OP_READ_RESPONSE;
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
 	m.head.msn = av_psn_after(m.head.msn, av_psn_distance(a->end->qp->expected_psn, end) > 0);
@@ -511,14 +469,15 @@ static void execute_word(struct arrival *a)
 	a->fragment = (struct av_fragment){.piece = &word, .pieces = 1};
 	if (!execute_or_nak(a))
 		return;
-	record_kept_answer(a, atomic, original);
+	a->w->kept[a->w->answered++ % AV_MAX_RD_ATOM] = (struct av_wire_answer){
+		.there = true, .psn = a->p->psn, .atomic = atomic, .original = original};
 	send_answer(a, atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, a->p->psn, AV_SYNDROME_ACK,
 		    original);
 }
 
 static void execute_request(struct arrival *a)
 {
-	if (!is_sound(a)) {
+	if (has_fragments(a) ? !is_in_order(a) : a->w->coming.begun || !announces_rightly(a)) {
 		av_diag_note(AV_CHECK_PACKET_ORDER, a->info->place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
 		(void)execute_or_nak(a);

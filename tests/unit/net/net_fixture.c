@@ -25,7 +25,6 @@ static unsigned int waiting; /* @kept_count that waits */
 struct shown shown[SHOWN_MAX];
 _Atomic unsigned int shown_count, damaged_count;
 _Atomic uint32_t damaged_qpn;
-bool was_forked;
 
 static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
@@ -114,11 +113,6 @@ static void damaged(uint32_t qpn)
 	atomic_fetch_add(&damaged_count, 1);
 }
 
-static void forked(void)
-{
-	was_forked = true;
-}
-
 unsigned int begin_capture(void)
 {
 	static const struct av_capture_spec spec = {.limit = UINT64_MAX};
@@ -131,7 +125,7 @@ unsigned int begin_capture(void)
 
 uint32_t enter(void)
 {
-	static const struct av_net_receiver receiver = {keep_all, settled, show, damaged, forked};
+	static const struct av_net_receiver receiver = {keep_all, settled, show, damaged};
 	uint32_t ref;
 	int fd;
 

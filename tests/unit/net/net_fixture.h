@@ -41,7 +41,11 @@ extern _Atomic uint64_t settle_after_ns;  /* how long that may wait */
 extern struct shown shown[SHOWN_MAX];	  /* of this process */
 extern _Atomic unsigned int shown_count, damaged_count;
 extern _Atomic uint32_t damaged_qpn; /* the last one */
-extern bool was_forked;		     /* this process is a child, and the receiver knows */
+
+static inline uint64_t av_net_counted(enum av_net_count what)
+{
+	return atomic_load_explicit(&av_net_counter[what], memory_order_relaxed);
+}
 
 int make_folder(void **state);
 int remove_folder(void **state);

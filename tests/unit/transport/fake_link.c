@@ -50,13 +50,14 @@ static bool receiving;
 static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
 static void (*call)(void);
 static uint64_t call_ns;
-static uint64_t settle_ns = UINT64_MAX; /* when what waits is settled */
+static uint64_t settle_ns = UINT64_MAX; /* when what waits is settled, */
+static bool settle_soon;		/* or when somebody polls */
 static uint64_t heard_ns[LINK_HOSTS];	/* when a process hears a call; UINT64_MAX: never */
 
 unsigned int link_here;
 void (*link_on_port)(bool down);
 
-_Atomic bool av_net_is_open; /* pollers take nothing: link_step() does */
+_Atomic bool av_net_is_open = true;
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
 
 /* --- processes -------------------------------------------------------------------- */
@@ -340,6 +341,7 @@ static void arrive(struct packet *p)
 static void settle(bool may_wait)
 {
 	link_run_as(LINK_HOSTS);
+	settle_soon = false;
 	settle_ns = receiver->settled(may_wait);
 }
 
@@ -478,8 +480,16 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16])
 {
 }
 
+void av_net_settle_soon(void)
+{
+	settle_soon = true;
+}
+
+/* Pollers take nothing: link_step() does. */
 bool av_net_poll(void)
 {
+	if (!receiving && settle_soon)
+		settle(true);
 	return false;
 }
 

@@ -31,8 +31,7 @@ static struct fake_seg f;
 static struct av_qp_ref end;
 static struct av_wire w;
 static struct av_table table;
-static uint32_t first[SLOTS];
-static uint8_t part[SLOTS];
+static struct av_wire_begun begun[SLOTS];
 
 static void set_up(enum av_service service)
 {
@@ -52,12 +51,8 @@ static void set_up(enum av_service service)
 	end.qp->wire = 1;
 	atomic_store(&end.qp->qpn, QPN);
 	atomic_store(&end.qp->state, IBV_QPS_RTS);
-	w = (struct av_wire){.qpn = QPN,
-			     .service = service,
-			     .mtu = MTU,
-			     .first = first,
-			     .part = part,
-			     .acked = FIRST};
+	w = (struct av_wire){
+		.qpn = QPN, .service = service, .mtu = MTU, .request = begun, .acked = FIRST};
 	w.sent = FIRST;
 	w.route.window = av_window_join(there);
 	assert_non_null(w.route.window);

@@ -141,9 +141,9 @@ TEST_WITH(longest_message, set_up, tear_down)
 	const uint32_t packets = AV_WIRE_MESSAGE_MAX / 256, first = 0xfffffc;
 	struct av_wire *w = put();
 
-	w->first = calloc(1, sizeof(*w->first));
-	assert_non_null(w->first);
-	w->first[0] = w->sent = first;
+	w->request = calloc(1, sizeof(*w->request));
+	assert_non_null(w->request);
+	w->request[0].first = w->sent = first;
 	w->begun_end = 1;
 	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
 	assert_false(av_wire_is_under_way(&end));
