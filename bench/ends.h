@@ -3,8 +3,7 @@
  * The ends of the measured traffic: contexts with any number of RC queue pairs. If something fails
  * that must not, the program ends.
  */
-#ifndef BENCH_ENDS_H
-#define BENCH_ENDS_H
+#pragma once
 
 #include <stdint.h>
 #include <infiniband/verbs.h>
@@ -55,5 +54,3 @@ double end_transfer_ns(struct end *e, struct ibv_qp *qp, const struct transfer *
 
 /* Wait for the completion of the only request under way. */
 void end_wait(struct end *e);
-
-#endif

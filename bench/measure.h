@@ -4,8 +4,7 @@
  * and the spread, in which other load on the machine shows up. Bounds exist for ratios within one
  * run and for sizes, not for times. A missed bound is reported and has no other effect.
  */
-#ifndef BENCH_MEASURE_H
-#define BENCH_MEASURE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ uint64_t cpu_ns(void);
  * Map anonymous private memory; @flags are added to MAP_PRIVATE | MAP_ANONYMOUS. Freed by munmap().
  */
 void *bench_map(size_t bytes, int prot, int flags);
-
-#endif

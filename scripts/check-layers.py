@@ -10,7 +10,7 @@
   Inside a room, no more than three of them include each other, directly or by way of others.
 - No two .c files have the same name, and no functions of two modules of src/: a debugger, a
   profile and a search show the name alone.
-- The guard of a header says where the header is.
+- A header of ours has "#pragma once"; a public one a guard that says where the header is.
 - No identifier of src/ has a word that the field has another one for (WORDS).
 
 One line per violation; exit status 1 if there is any.
@@ -44,8 +44,8 @@ ROOMS = [
 HIGHEST = {"host": "cm", "tools": "transport"}
 LARGEST_CYCLE = 3
 
-# How the guards of a folder's headers begin. What follows is the path from there.
-GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "include": ""}
+# Folders of headers that no program includes.
+PRIVATE = ["src", "tools", "bench"]
 
 # Words of before, and the field's.
 WORDS = {"astray": "misrouted", "recall": "revoke", "linger": "deferred", "lingering": "deferred",
@@ -181,12 +181,12 @@ def check_words(root):
 
 
 def check_guards(root):
-    for folder, prefix in GUARDS.items():
+    for folder in [*PRIVATE, "include"]:
         for path in sorted((root / folder).rglob("*.h")):
-            guard = prefix + re.sub(r"[/.-]", "_", str(path.relative_to(root / folder))).upper()
-            text = path.read_text(encoding="utf-8")
-            if not re.search(rf"^#ifndef {guard}\n#define {guard}$", text, re.M):
-                yield f"{path.relative_to(root)}: the guard is not {guard}"
+            guard = re.sub(r"[/.-]", "_", str(path.relative_to(root / folder))).upper()
+            once = "#pragma once" if folder in PRIVATE else f"#ifndef {guard}\n#define {guard}"
+            if not re.search(f"^{once}$", path.read_text(encoding="utf-8"), re.M):
+                yield f"{path.relative_to(root)}: there is no {once.splitlines()[0]}"
 
 
 def main():

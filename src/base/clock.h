@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Clocks, in ns. CLOCK_MONOTONIC is the host's. Tests replace clock_gettime(): turned_clock.h. */
-#ifndef AV_BASE_CLOCK_H
-#define AV_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ static inline bool av_timed_out(uint64_t *until)
 {
 	return av_timed_out_after(until, AV_PEER_TIMEOUT_NS);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attributes, small macros, and range arithmetic. */
-#ifndef AV_BASE_COMPILER_H
-#define AV_BASE_COMPILER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ static inline uint64_t av_round_up(uint64_t v, uint64_t align)
 {
 	return (v + align - 1) & ~(align - 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Our own files and descriptors: memory that processes share. */
-#ifndef AV_BASE_FILE_H
-#define AV_BASE_FILE_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -101,5 +100,3 @@ void av_real_files_end(void);
 
 /* Is the calling thread between them? */
 bool av_real_files_only(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A device's limits. ANYVERBS_DEVICES can lower them: check its attr; use these for array sizes. */
-#ifndef AV_BASE_LIMITS_H
-#define AV_BASE_LIMITS_H
+#pragma once
 
 #define AV_MAX_QP	   65535 /* queue pairs of a device */
 #define AV_MAX_QP_WR	   16384 /* work requests of one send or receive queue */
@@ -28,5 +27,3 @@
 #define AV_KLM_DEPTH	    4 /* UMR keys on the way from a key to the bytes, itself included */
 #define AV_MAX_ENTITY_BYTES (1ull << 31) /* length of an element of a list of equal ones */
 #define AV_MAX_MSG_BYTES    (1u << 30)	 /* length of one message: the port's max_msg_sz */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks between processes, and the order in which a thread takes them. */
-#ifndef AV_BASE_LOCK_H
-#define AV_BASE_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -240,5 +239,3 @@ AV_MUST_USE static inline bool av_exit_lock(pthread_mutex_t *mutex)
 	/* Sanitizers know this one, whose clock may be set, but not pthread_mutex_clocklock(3). */
 	return pthread_mutex_timedlock(mutex, &until) == 0;
 }
-
-#endif

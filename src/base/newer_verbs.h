@@ -4,8 +4,7 @@
  * verbs/ops.c compares values with such a header, the compiler prototypes. Sources: rdma-core 65;
  * for device_cap_flags_ex, the kernel's enum ib_uverbs_device_cap_flags.
  */
-#ifndef AV_BASE_NEWER_VERBS_H
-#define AV_BASE_NEWER_VERBS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -110,5 +109,3 @@ int ibv_read_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
 int ibv_read_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
 int ibv_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
 int ibv_set_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Netlink messages of any family: parsing and building. Source: netlink(7), linux/netlink.h. */
-#ifndef AV_BASE_NLMSG_H
-#define AV_BASE_NLMSG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ void av_nl_pass(struct av_nl_out *out, const struct nlmsghdr *message);
 
 /* The length of the datagram at @at: the parts of a dump that fit, or one other message; 0: none */
 size_t av_nl_datagram(const struct av_nl_out *out, size_t at);
-
-#endif

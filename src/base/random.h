@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers that differ between processes, and hashes of bytes. Neither is secure. */
-#ifndef AV_BASE_RANDOM_H
-#define AV_BASE_RANDOM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ static inline uint64_t av_fnv1a(uint64_t hash, const void *bytes, size_t n)
 		hash = (hash ^ p[i]) * 0x100000001b3ull;
 	return hash;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that bypass hooks: ours, and those of the program. */
-#ifndef AV_BASE_REAL_CALLS_H
-#define AV_BASE_REAL_CALLS_H
+#pragma once
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -142,7 +141,5 @@ static inline int av_madvise(void *addr, size_t bytes, int advice)
 {
 	return (int)syscall(SYS_madvise, addr, bytes, advice);
 }
-
-#endif
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Objects by small numbers. Look-ups are lock-free beside additions: the table stays in place. */
-#ifndef AV_BASE_TABLE_H
-#define AV_BASE_TABLE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,5 +58,3 @@ struct av_handles {
 /* @limit: below AV_TABLE_CHUNKS * AV_TABLE_CHUNK. Return: handle, or 0 and errno ENOMEM. */
 AV_MUST_USE uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit);
 void av_handles_remove(struct av_handles *handles, uint32_t handle);
-
-#endif

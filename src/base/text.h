@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Words and numbers in a text, and settings in the environment. */
-#ifndef AV_BASE_TEXT_H
-#define AV_BASE_TEXT_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -90,5 +89,3 @@ typedef const char *(*av_word_list)(size_t i);
  * more) is near, too. Allocates nothing. NULL: none is near
  */
 const char *av_word_nearest(struct av_word word, av_word_list list);
-
-#endif

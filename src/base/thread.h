@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Our threads in the process of a program: forks, signals, cancellation, start and end. */
-#ifndef AV_BASE_THREAD_H
-#define AV_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -121,5 +120,3 @@ void av_thread_leave(struct av_thread *thread);
 
 /* Number of our threads in the process; may be too low, never too high. */
 unsigned int av_thread_own(void);
-
-#endif

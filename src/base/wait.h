@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a thread waits for another one, and wakes it; and how an event is raised once. */
-#ifndef AV_BASE_WAIT_H
-#define AV_BASE_WAIT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -151,5 +150,3 @@ void av_waker_end(struct av_waker *w);
 
 /* In a forked child: close both ends. Keeps errno. */
 void av_waker_forked(struct av_waker *w);
-
-#endif

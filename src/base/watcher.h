@@ -3,8 +3,7 @@
  * The watcher: a thread that waits until one of our sockets is readable, while there are any. Only
  * sockets: av_own_fd() knows them by inodes, which those of epoll(7) and eventfd(2) share.
  */
-#ifndef AV_BASE_WATCHER_H
-#define AV_BASE_WATCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -25,5 +24,3 @@ void av_watch_begin(struct av_watched_fd *w);
 
 /* End watching it, if it is watched. Waits until ready() has returned. */
 void av_watch_end(struct av_watched_fd *w);
-
-#endif

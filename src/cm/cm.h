@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection manager for other folders: its device file, events, addresses and thread. */
-#ifndef AV_CM_CM_H
-#define AV_CM_CM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ void av_cm_look(void);
 
 /* At exit, end each connection once, if the lock is free in time. A destructor, not locked */
 void av_cm_exit(void);
-
-#endif

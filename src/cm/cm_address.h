@@ -3,8 +3,7 @@
  * Addresses of the connection manager: struct sockaddr, the device and GID that has an address, the
  * source for a destination, changes of the host. "Locked": the caller holds av_cm_lock() (cm/id.h).
  */
-#ifndef AV_CM_CM_ADDRESS_H
-#define AV_CM_CM_ADDRESS_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -84,5 +83,3 @@ void av_cm_since(struct av_cm_where *where);
  */
 AV_MUST_USE int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
 			     struct av_cm_name *chosen);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of cm/ share. Other folders use cm/cm.h. */
-#ifndef AV_CM_ID_H
-#define AV_CM_ID_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -510,5 +509,3 @@ AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name
 
 /* The active MTU of the port of an id's device. Makes system calls */
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id);
-
-#endif

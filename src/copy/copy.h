@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Copying the program's memory: bytes stored in order; a fault is an error instead of a signal. */
-#ifndef AV_COPY_COPY_H
-#define AV_COPY_COPY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -212,5 +211,3 @@ AV_MUST_USE enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint
 						  uint64_t now_ns);
 AV_MUST_USE enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap,
 						 uint64_t *old, uint64_t now_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * The devices: the configured list, the identity, limits and speed that each device reports, and
  * the segment of a new context.
  */
-#ifndef AV_DEVICE_DEVICE_H
-#define AV_DEVICE_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -187,5 +186,3 @@ struct av_config {
  * AV_DEVICE_MAX. A list without devices becomes "any0".
  */
 void av_config_parse(const char *text, struct av_config *config);
-
-#endif

@@ -3,8 +3,7 @@
  * The GID table of an Ethernet port. What queries the host makes system calls and keeps errno; any
  * thread.
  */
-#ifndef AV_DEVICE_GID_H
-#define AV_DEVICE_GID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count);
 
 /* Make row 0 of an InfiniBand port: fe80:: plus @guid (host byte order). A pure function */
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid);
-
-#endif

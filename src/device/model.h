@@ -6,8 +6,7 @@
  * behaviour by it, and test suites compare it. A device with "as=" also has the model's limits, and
  * refuses what the model lacks with the model's errno value.
  */
-#ifndef AV_DEVICE_MODEL_H
-#define AV_DEVICE_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ int av_model_check_verb(const struct av_device *dev, enum av_verb verb);
 int av_model_check_type(const struct av_device *dev, enum ibv_qp_type type);
 int av_model_check_access(const struct av_device *dev, uint32_t access);
 int av_model_check_request(const struct av_device *dev, uint32_t opcode, int elements);
-
-#endif

@@ -16,8 +16,7 @@
  * @netns: the network namespace of this thread. "Joined": the directory is joined. What
  * queries the host makes system calls and keeps errno; any thread, joined or not.
  */
-#ifndef AV_DEVICE_PORT_H
-#define AV_DEVICE_PORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ AV_MUST_USE bool av_port_watch_heard(int fd);
 
 /* Undo one av_port_watch(). The last one ends the watch, and waits for the watcher's thread. */
 void av_port_unwatch(void);
-
-#endif

@@ -12,8 +12,7 @@
  * A context copies the values in force when it is opened. A reset fails while any context that has
  * not failed is open, so all working contexts agree.
  */
-#ifndef AV_DEVICE_SWITCHES_H
-#define AV_DEVICE_SWITCHES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, si
  * directory is joined and names the context's device: a later reset finds it. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
-
-#endif

@@ -3,8 +3,7 @@
  * What the experimental verbs share. A verb translates its arguments for src/verbs/. It checks in
  * MLNX_OFED's order: whose device it is, comp_mask (device memory: vice versa), the rest.
  */
-#ifndef AV_EXP_EXP_H
-#define AV_EXP_EXP_H
+#pragma once
 
 #include <infiniband/verbs_exp.h>
 
@@ -38,5 +37,3 @@
 
 /* Translate rights. @plain: out, with AV_ACCESS_TUNNELED. Return: 0; EINVAL: no counterpart */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shared heap: its lock, its blocks, what unmapping and fork() do to them; raw system calls. */
-#ifndef AV_HEAP_BLOCKS_H
-#define AV_HEAP_BLOCKS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -205,5 +204,3 @@ long av_heap_clone(long number, const long a[6]);
 AV_FIND_NEXT(syscall);
 
 #define AV_RAW(...) AV_NEXT_OF(syscall)(__VA_ARGS__)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How the preloaded library replaces functions of the C library, and the answers of netlink. */
-#ifndef AV_HOST_HOOKS_H
-#define AV_HOST_HOOKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ AV_MUST_USE bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av
 
 /* Answer all requests of a datagram, aligned to 4. As av_port_gids(); no memory: out->failed */
 void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out);
-
-#endif

@@ -7,8 +7,7 @@
  * Each call computes its answer: there is nothing to lock, to free or to repair after fork().
  * Queries of a device do take locks and make system calls, without cancellation.
  */
-#ifndef AV_HOST_VSYSFS_H
-#define AV_HOST_VSYSFS_H
+#pragma once
 
 #include <dirent.h>
 #include <errno.h>
@@ -266,5 +265,3 @@ static inline void *av_vlibc_fail_null(int error)
 	errno = error;
 	return NULL;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What each key of a context stands for, and who uses it; memory windows; what was unmapped under a
  * region; the memory behind a region that peers map; what a region counts.
  */
-#ifndef AV_MEMORY_KEY_H
-#define AV_MEMORY_KEY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -511,5 +510,3 @@ AV_MUST_USE bool av_odp_region_next(const struct av_seg *seg, uint32_t *at,
 
 /* Count @n at the ODP region at @addr, if any: an implicit one only if no other contains @addr. */
 void av_odp_region_count(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
-
-#endif

@@ -3,8 +3,7 @@
  * On-demand paging: the device page table and its statistics, advice that prefetches pages, the
  * tracking of mappings, and the listener that reads the kernel's reports of pages that went away.
  */
-#ifndef AV_MEMORY_ODP_H
-#define AV_MEMORY_ODP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -337,5 +336,3 @@ void av_odp_watch(struct av_seg *seg);
  * Context: any thread but the listener; waits while the listener handles one batch of events.
  */
 void av_odp_unwatch(struct av_seg *seg);
-
-#endif

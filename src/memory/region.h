@@ -4,8 +4,7 @@
  * library allocates for a region; the shared heap's regions; and the tools they need. Unless a
  * function says otherwise: any thread; own contexts; no lock held; may block.
  */
-#ifndef AV_MEMORY_REGION_H
-#define AV_MEMORY_REGION_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -386,5 +385,3 @@ AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
  * Source: madvise(2), MADV_POPULATE_READ; check_vma_flags() in mm/gup.c.
  */
 AV_MUST_USE int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable);
-
-#endif

@@ -3,8 +3,7 @@
  * From keys to bytes: translate a key, an address and a length into spans; copy between spans;
  * execute atomics on them; expand UMR keys. No other file compares addresses with regions.
  */
-#ifndef AV_MEMORY_TRANSLATE_H
-#define AV_MEMORY_TRANSLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -369,5 +368,3 @@ AV_MUST_USE enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff,
 /* av_xfer_atomic() behind a UMR key, on an aligned operand in one piece; 0 in a null region. */
 AV_MUST_USE enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					struct av_operand *old, uint64_t now_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversion between GIDs and socket addresses, by pure functions. */
-#ifndef AV_NET_ADDRESS_H
-#define AV_NET_ADDRESS_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16]
 	memcpy(gid + 12, &name->v4.sin_addr, 4);
 	return ntohs(name->v4.sin_port);
 }
-
-#endif

@@ -10,8 +10,7 @@
  * Threads that poll a CQ also receive packets. While nobody polls, the listening thread of this
  * folder sleeps until packets arrive: a wake-up takes ten times as long as a poll.
  */
-#ifndef AV_NET_NET_H
-#define AV_NET_NET_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -263,5 +262,3 @@ static inline void av_net_count(enum av_net_count what, uint64_t packets)
 {
 	atomic_fetch_add_explicit(&av_net_counter[what], packets, memory_order_relaxed);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of net/ share: sockets, steering, the receiving thread. Others use net/net.h. */
-#ifndef AV_NET_SOCKET_H
-#define AV_NET_SOCKET_H
+#pragma once
 
 #include <linux/filter.h>
 #include <poll.h>
@@ -197,5 +196,3 @@ void av_inbound_resume(void);
 
 /* In a forked child, without a listening thread: reset the lock, which may have a holder. */
 void av_inbound_forked(void);
-
-#endif

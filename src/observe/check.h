@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Verbs, checks that can fail, fields of a record, their sentences, and notes of failed checks. */
-#ifndef AV_OBSERVE_CHECK_H
-#define AV_OBSERVE_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -716,5 +715,3 @@ static inline bool av_explaining(void)
 	return av_unlikely(__atomic_load_n((const bool *)&av_explain_on, __ATOMIC_RELAXED));
 }
 AV_COLD void av_explain_others(void);
-
-#endif

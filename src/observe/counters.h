@@ -12,8 +12,7 @@
  * Regions count page faults, invalidations and refusals (memory/key.h), but no successful accesses:
  * those only read the key, and a counter would move the key's cache line between cores.
  */
-#ifndef AV_OBSERVE_COUNTERS_H
-#define AV_OBSERVE_COUNTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -180,5 +179,3 @@ extern const unsigned int av_counter_count;
 
 /* The value of one row. A pure function */
 uint64_t av_counter_value(const struct av_counter_info *info, const struct av_counted *counted);
-
-#endif

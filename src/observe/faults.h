@@ -6,8 +6,7 @@
  * decides whether it strikes: the same rules, seed and occasions give the same faults. Each context
  * counts for itself, in order of arrival.
  */
-#ifndef AV_OBSERVE_FAULTS_H
-#define AV_OBSERVE_FAULTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -265,5 +264,3 @@ AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
 
 /* Return: the earliest deadline; UINT64_MAX: the list is empty */
 uint64_t av_overtaken_next(const struct av_overtaken *o);
-
-#endif

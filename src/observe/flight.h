@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Records of all processes' failures; the log; places of calls in the program's sources. */
-#ifndef AV_OBSERVE_FLIGHT_H
-#define AV_OBSERVE_FLIGHT_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -237,5 +236,3 @@ void av_sources_close(struct av_sources *s);
  * @size bytes with NUL. @address NULL: the text is empty
  */
 void av_source_place(const struct av_sources *s, const void *address, char *to, size_t size);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The device's seed decides each use: the same seed and the same calls give the same behaviour.
  */
-#ifndef AV_OBSERVE_FREEDOM_H
-#define AV_OBSERVE_FREEDOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ enum av_freedom av_freedom_by_name(struct av_word name);
  * function: threads do not change each other's numbers
  */
 uint64_t av_freedom_draw(uint64_t seed, enum av_freedom which, uint32_t object, uint64_t nth);
-
-#endif

@@ -5,8 +5,7 @@
  * One write() appends each, so blocks of several processes never interleave, and nobody holds
  * others up. Source: draft-ietf-opsawg-pcapng, sections 4.1 to 4.3.
  */
-#ifndef AV_OBSERVE_PCAPNG_H
-#define AV_OBSERVE_PCAPNG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ AV_MUST_USE int av_pcapng_open(const char *path, bool anew);
  * Context: one thread at a time per descriptor. Return: 0 or -errno
  */
 AV_MUST_USE int av_pcapng_append(int fd, const uint8_t *blocks, size_t bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * What is true of the opcodes of send requests, whoever asks: a row each. Only the operation is
  * elsewhere, in transport/execute.c. Source: IBTA volume 1, 9.4; ibv_post_send(3), ibv_wr_post(3).
  */
-#ifndef AV_OBSERVE_WR_OPCODE_H
-#define AV_OBSERVE_WR_OPCODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ static inline const struct av_packet_kind *av_packet_kind(uint32_t opcode)
  * of a message says what it carries beside payload. Return: AV_WR_OPCODES: of none, or an answer
  */
 uint32_t av_packet_wr_opcode(const struct av_opcode *info);
-
-#endif

@@ -3,8 +3,7 @@
  * Completion queues: the entry, the CQ in its owner's segment, and the functions that append
  * entries, take them, and send events: to the completion channel, or to waiters (AS notify).
  */
-#ifndef AV_QUEUE_CQ_H
-#define AV_QUEUE_CQ_H
+#pragma once
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -414,5 +413,3 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
  * Return: 0: this thread has taken the event; ETIMEDOUT; EINTR: a signal handler ran
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
-
-#endif

@@ -4,8 +4,7 @@
  * @visit is called once for each object; one that changes may be missing, or half changed.
  * Context: any thread; no lock held. Opens files; waits AV_PEER_TIMEOUT_NS at most per context.
  */
-#ifndef AV_QUEUE_OBJECTS_H
-#define AV_QUEUE_OBJECTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ void av_report_srqs(const char *device, av_report_srq *visit, void *arg);
 
 /* First queue pair, at or after @index, that receives from it; sets @index behind it. 0: none */
 uint32_t av_srq_qp(const struct av_srq_info *srq, uint32_t *index);
-
-#endif

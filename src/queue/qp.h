@@ -9,8 +9,7 @@
  *   threads take it. A poster tries to; if that fails, the holder executes its requests, too.
  * - @resp_lock, the responder's: held while somebody executes a peer's request against it.
  */
-#ifndef AV_QUEUE_QP_H
-#define AV_QUEUE_QP_H
+#pragma once
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -332,5 +331,3 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
-
-#endif

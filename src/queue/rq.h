@@ -3,8 +3,7 @@
  * Receive queues, of one queue pair or shared (SRQ): their memory, posting and taking requests, the
  * limit event, and the bounce buffers that hold a message's bytes until the receiver polls.
  */
-#ifndef AV_QUEUE_RQ_H
-#define AV_QUEUE_RQ_H
+#pragma once
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -296,5 +295,3 @@ static inline uint64_t av_rq_payload_at(uint32_t max_sge)
  */
 AV_MUST_USE int av_rq_set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
 				   struct av_rq_arrays *with);
-
-#endif

@@ -9,8 +9,7 @@
  * Context: the process has joined the directory. av_capture_begin() changes it (-EBUSY: it timed
  * out); all other functions are lock-free.
  */
-#ifndef AV_REGISTRY_CAPTURE_TABLE_H
-#define AV_REGISTRY_CAPTURE_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ struct av_capture_state {
 	bool settled; /* every counted frame is written or lost */
 };
 struct av_capture_state av_capture_state(unsigned int number);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Returned descriptors are close-on-exec, and the caller's to close. "Joined": to the directory.
  */
-#ifndef AV_REGISTRY_DIRECTORY_H
-#define AV_REGISTRY_DIRECTORY_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -613,5 +612,3 @@ void av_dir_counts_keep(const char *folder, const struct av_dir_file *d);
 /* Take and release the directory's mutex, without the record lock. */
 void av_dir_hold(void);
 void av_dir_release(void);
-
-#endif

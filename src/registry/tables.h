@@ -6,8 +6,7 @@
  * Unless a function says otherwise, the process has joined the directory. What waits for the change
  * lock waits AV_PEER_TIMEOUT_NS at most, else fails with EBUSY. A walk begins with *@at = 0.
  */
-#ifndef AV_REGISTRY_TABLES_H
-#define AV_REGISTRY_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -217,5 +216,3 @@ bool av_page_users_any(uint32_t ref, uint64_t at);
 
 /* In a forked child: it inherits no record locks, so it uses none. */
 void av_page_users_forked(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Which contexts inspect each of their requests: those that a capture covers, and those with fault
  * rules. The functions set and clear these flags of a segment, and load and write fault rules.
  */
-#ifndef AV_SEGMENT_OBSERVERS_H
-#define AV_SEGMENT_OBSERVERS_H
+#pragma once
 
 #include "observe/faults.h"
 #include "registry/capture_table.h"
@@ -74,5 +73,3 @@ AV_MUST_USE int av_faults_write(const char *device, const char *text, unsigned i
 
 /* Read the rules of a device as written, joined or not. Return: false: the device has none */
 AV_MUST_USE bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES]);
-
-#endif

@@ -3,8 +3,7 @@
  * Memory: what is allocated in an own segment, and which pages; memory of a peer's process outside
  * its segment; mapping files and segments; the program's shared heap; totals of counters.
  */
-#ifndef AV_SEGMENT_PAGES_H
-#define AV_SEGMENT_PAGES_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -331,5 +330,3 @@ void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
  */
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg);
-
-#endif

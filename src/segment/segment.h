@@ -7,8 +7,7 @@
  * av_seg_at() or av_seg_piece() before it becomes a pointer. So a peer that stores nonsense damages
  * only its own traffic.
  */
-#ifndef AV_SEGMENT_SEGMENT_H
-#define AV_SEGMENT_SEGMENT_H
+#pragma once
 
 #include <assert.h>
 #include <pthread.h>
@@ -522,5 +521,3 @@ int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_r
 
 /* The same for any context, mapped or not. Opens the FIFO each time: not for the data path. */
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record);
-
-#endif

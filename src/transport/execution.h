@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a request is executed: its operation, receive request, copy, and effects; and datagrams. */
-#ifndef AV_TRANSPORT_EXECUTION_H
-#define AV_TRANSPORT_EXECUTION_H
+#pragma once
 
 #include <anyverbs/tunneled_atomic.h>
 #include <stdatomic.h>
@@ -573,5 +572,3 @@ struct av_net_packet;
  * Context: the thread that receives packets (struct av_net_receiver); no queue pair lock held.
  */
 void av_datagram_arrived(const struct av_net_packet *packet, bool struck);
-
-#endif

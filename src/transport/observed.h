@@ -3,8 +3,7 @@
  * What observers see of requests and packets, and do to them: captures write them to files, faults
  * on demand change their outcome, and buffers of requests that wait are checked for changes.
  */
-#ifndef AV_TRANSPORT_OBSERVED_H
-#define AV_TRANSPORT_OBSERVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -197,5 +196,3 @@ int av_inject_verb(struct av_seg *seg, enum av_verb verb, uint32_t qpn, uint32_t
 
 /* The same for a verb without a context: opening a device, or a command of rdma_cm. Reads files. */
 int av_inject_device_verb(const struct av_device *dev, enum av_verb verb);
-
-#endif

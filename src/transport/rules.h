@@ -3,8 +3,7 @@
  * What decides a request's outcome: the table of faults, the checks of a responder, retry timers
  * and counters; requests as messages of packets; and records of failures.
  */
-#ifndef AV_TRANSPORT_RULES_H
-#define AV_TRANSPORT_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -294,5 +293,3 @@ AV_COLD void av_report_placement(const struct av_seg *seg, const struct ibv_wc *
 
 /* The device of a context has failed. */
 AV_COLD void av_report_fatal(const struct av_seg *seg);
-
-#endif

@@ -7,8 +7,7 @@
  * Unless a contract says otherwise, @end is a queue pair of this process, and the caller holds no
  * queue pair lock (@req_lock of a requester, @resp_lock of a responder). "Any thread" may.
  */
-#ifndef AV_TRANSPORT_TRANSPORT_H
-#define AV_TRANSPORT_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -408,5 +407,3 @@ AV_MUST_USE bool av_wire_move(const struct av_qp_ref *end);
  * thread move them. Context: the watcher thread; must not block.
  */
 void av_wire_move_called(struct av_seg *seg);
-
-#endif

@@ -3,8 +3,7 @@
  * The state of a queue pair whose peer is on another host: its route, the window to the peer's
  * host, its credits, and the functions that the files of the wire share.
  */
-#ifndef AV_TRANSPORT_WIRE_QP_H
-#define AV_TRANSPORT_WIRE_QP_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -312,5 +311,3 @@ void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w);
 
 /* PSNs that a request uses: its packets; of a READ, the packets of its answer. */
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);
-
-#endif

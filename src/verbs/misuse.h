@@ -5,8 +5,7 @@
  * Findings go to standard error when the program closes the context or exits. When off, it costs a
  * store for each object made, a load for each destroyed.
  */
-#ifndef AV_VERBS_MISUSE_H
-#define AV_VERBS_MISUSE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ int av_misuse_busy(enum av_verb verb, struct av_misuse_object of);
 			av_container_of(made_, type, ibv)->made_at = __builtin_return_address(0); \
 		made_;                                                                            \
 	})
-
-#endif

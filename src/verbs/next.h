@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a verb begins, fails with a record, and passes others' objects to the system's libibverbs. */
-#ifndef AV_VERBS_NEXT_H
-#define AV_VERBS_NEXT_H
+#pragma once
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -142,5 +141,3 @@ static inline void *av_object_fail(enum av_verb verb, void *object, int err)
 	free(object);
 	return av_fail_null(verb, err);
 }
-
-#endif

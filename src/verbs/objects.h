@@ -7,8 +7,7 @@
  * public struct are AV_PEEK_PAD zero bytes, since providers of other devices read private fields of
  * their own there, whoever's object it is.
  */
-#ifndef AV_VERBS_OBJECTS_H
-#define AV_VERBS_OBJECTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -498,5 +497,3 @@ int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 
 /* Post a request that plain verbs lack. Return: 0, EINVAL (state, list) or ENOMEM (queue full) */
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
-
-#endif

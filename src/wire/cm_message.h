@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* CM messages and the RDMA IP CM service's private data, as structures and bytes. All pure. */
-#ifndef AV_WIRE_CM_MESSAGE_H
-#define AV_WIRE_CM_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ uint8_t av_cm_kind_wanted(const struct av_cm_message *m);
 /* The responder's queue pair number in a REP. @asking: the requester's kind; @qp_type: its own */
 uint32_t av_cm_kind_qpn(const struct av_cm_message *m, uint8_t asking);
 void av_cm_kind_put_qpn(struct av_cm_message *m, uint8_t qp_type, uint32_t qpn);
-
-#endif

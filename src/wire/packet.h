@@ -3,8 +3,7 @@
  * Packets and frames, as structures and as bytes: opcodes and headers, how a message is cut into
  * packets, the headers around a packet, and its invariant CRC. All functions are pure.
  */
-#ifndef AV_WIRE_PACKET_H
-#define AV_WIRE_PACKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -405,5 +404,3 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
  */
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room);
-
-#endif

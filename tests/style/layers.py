@@ -10,15 +10,17 @@ import subprocess
 import sys
 import tempfile
 
+ONCE = "#pragma once\n"
+
 GOOD = {
-    "src/base/low.h": "#ifndef AV_BASE_LOW_H\n#define AV_BASE_LOW_H\n#endif\n",
-    "src/queue/one.h": "#ifndef AV_QUEUE_ONE_H\n#define AV_QUEUE_ONE_H\n#endif\n",
-    "src/queue/two.h": "#ifndef AV_QUEUE_TWO_H\n#define AV_QUEUE_TWO_H\n#endif\n",
-    "src/queue/three.h": "#ifndef AV_QUEUE_THREE_H\n#define AV_QUEUE_THREE_H\n#endif\n",
-    "src/verbs/top.h": "#ifndef AV_VERBS_TOP_H\n#define AV_VERBS_TOP_H\n#endif\n",
+    "src/base/low.h": ONCE,
+    "src/queue/one.h": ONCE,
+    "src/queue/two.h": ONCE,
+    "src/queue/three.h": ONCE,
+    "src/verbs/top.h": ONCE,
     "src/queue/one.c": '#include "queue/one.h"\n#include "queue/two.h"\n#include "base/low.h"\n',
     "src/queue/two.c": '#include "queue/two.h"\n#include "queue/one.h"\n',
-    "tools/anyverbs/own.h": "#ifndef AV_TOOL_OWN_H\n#define AV_TOOL_OWN_H\n#endif\n",
+    "tools/anyverbs/own.h": ONCE,
     "tools/anyverbs/own.c": '#include "own.h"\n#include "queue/one.h"\n',
     "bench/speed.c": "",
     "include/public.h": "#ifndef PUBLIC_H\n#define PUBLIC_H\n#endif\n",
@@ -32,8 +34,7 @@ BAD = [
      "src/base/low.c: base does not use queue: queue/one.h"),
     ({"src/host/hook.c": '#include "verbs/top.h"\n'},
      "src/host/hook.c: host does not use verbs: verbs/top.h"),
-    ({"src/verbs/top.c": '#include "host/hook.h"\n', "src/host/hook.h":
-      "#ifndef AV_HOST_HOOK_H\n#define AV_HOST_HOOK_H\n#endif\n"},
+    ({"src/verbs/top.c": '#include "host/hook.h"\n', "src/host/hook.h": ONCE},
      "src/verbs/top.c: verbs does not use host: host/hook.h"),
     ({"tools/anyverbs/own.c": '#include "verbs/top.h"\n'},
      "tools/anyverbs/own.c: tools does not use verbs: verbs/top.h"),
@@ -42,7 +43,7 @@ BAD = [
     ({"src/attic/old.c": ""}, "src/attic: not a room of the layout"),
     ({"src/queue/two.c": '#include "queue/three.h"\n',
       "src/queue/three.c": '#include "queue/four.h"\n',
-      "src/queue/four.h": "#ifndef AV_QUEUE_FOUR_H\n#define AV_QUEUE_FOUR_H\n#endif\n",
+      "src/queue/four.h": ONCE,
       "src/queue/four.c": '#include "queue/one.h"\n'},
      "src/queue: 4 modules include each other: four, one, three, two; "
      "for instance three -> four -> one -> two -> three"),
@@ -52,8 +53,8 @@ BAD = [
      "find(): one name for several functions: src/base/low, src/queue/two"),
     ({"src/base/low.c": "/* park */\nextern int av_park_it;\n"},
      "src/base/low.c: av_park_it: say wait, not park"),
-    ({"src/base/low.h": "#ifndef AV_LOW_H\n#define AV_LOW_H\n#endif\n"},
-     "src/base/low.h: the guard is not AV_BASE_LOW_H"),
+    ({"src/base/low.h": ""}, "src/base/low.h: there is no #pragma once"),
+    ({"include/public.h": ONCE}, "include/public.h: there is no #ifndef PUBLIC_H"),
 ]
 BAD_TESTS = ({"tests/multi/a.c": ""},
              "a.c: one name for several files: tests/multi/a.c, tests/unit/a.c")

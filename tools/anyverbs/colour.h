@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Colours, on terminals that have them, unless NO_COLOR is set: https://no-color.org. */
-#ifndef AV_TOOL_COLOUR_H
-#define AV_TOOL_COLOUR_H
+#pragma once
 
 #include <stdio.h>
 
@@ -16,5 +15,3 @@ enum av_colour {
 
 /* The text that switches @out to the colour; "" where there are none. Never NULL. */
 const char *av_colour(FILE *out, enum av_colour colour);
-
-#endif

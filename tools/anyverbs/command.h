@@ -3,8 +3,7 @@
  * The commands of the tool. Each has one file and one entry in AV_COMMANDS: X(stat) stands for
  * "const struct av_command av_command_stat" in stat.c. "anyverbs help" lists them in this order.
  */
-#ifndef AV_TOOL_COMMAND_H
-#define AV_TOOL_COMMAND_H
+#pragma once
 
 #include "base/compiler.h"
 #include "base/text.h"
@@ -65,5 +64,3 @@ int av_tool_misuse(const struct av_command *command, const char *fmt, ...) AV_PR
  */
 const char *av_tool_hint(const char *word, av_word_list list, const char *where,
 			 char hint[AV_HINT_BYTES]);
-
-#endif

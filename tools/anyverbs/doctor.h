@@ -3,8 +3,7 @@
  * The checks of "anyverbs doctor". A check tries the real thing if it can, and reads settings only
  * if it cannot. Each table lives beside its subject in doctor_*.c and is listed in doctor.c.
  */
-#ifndef AV_TOOL_DOCTOR_H
-#define AV_TOOL_DOCTOR_H
+#pragma once
 
 #include "base/compiler.h"
 
@@ -45,5 +44,3 @@ void av_finding_set(struct av_finding *finding, enum av_verdict verdict, const c
 
 /* Read the first line of a kernel file, without newline; "" if it cannot be read. Return: @text. */
 const char *av_read_line(const char *path, char *text, int size);
-
-#endif

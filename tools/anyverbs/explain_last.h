@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the flight recorder has of process groups, for those who ran them. */
-#ifndef AV_TOOL_EXPLAIN_LAST_H
-#define AV_TOOL_EXPLAIN_LAST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ bool av_explain_last(pid_t leader, uint64_t since_ns, char text[AV_EXPLAIN_MAX])
 
 /* Write the freedoms that strict devices used in both groups to standard error: the first 16. */
 void av_explain_freedoms(const pid_t leader[2], uint64_t since_ns);
-
-#endif

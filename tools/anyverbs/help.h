@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tool says about itself. */
-#ifndef AV_TOOL_HELP_H
-#define AV_TOOL_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -17,5 +16,3 @@ void av_help_overview(FILE *out);
 void av_help(const struct av_command *command);
 
 void av_help_usage(FILE *out, const struct av_command *command);
-
-#endif

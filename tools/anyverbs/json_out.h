@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Output for programs: what "--json" writes. */
-#ifndef AV_TOOL_JSON_OUT_H
-#define AV_TOOL_JSON_OUT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ json_t *av_json_each(struct av_device *const *list, unsigned int count,
 
 /* Write @object in a line of its own. Takes it over; NULL: out of memory. Return: success */
 bool av_json_write_line(json_t *object);
-
-#endif

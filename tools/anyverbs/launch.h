@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a program is started so that it sees our devices. */
-#ifndef AV_TOOL_LAUNCH_H
-#define AV_TOOL_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ bool av_launch_prepare(void);
 
 /* Become the program. @argv: ends with NULL. Return: exit status, if it cannot be; reported */
 int av_launch(char **argv);
-
-#endif

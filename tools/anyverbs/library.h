@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds what is installed with the tool: the library that programs preload, and commands. */
-#ifndef AV_TOOL_LIBRARY_H
-#define AV_TOOL_LIBRARY_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ bool av_library_find_heap(char path[PATH_MAX]);
  * PATH cannot have it
  */
 bool av_library_find_commands(char path[PATH_MAX]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The tool under another name. */
-#ifndef AV_TOOL_MLXCONFIG_H
-#define AV_TOOL_MLXCONFIG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@ bool av_is_mlxconfig(const char *called);
 
 /* Return: exit status */
 int av_mlxconfig(int argc, char **argv);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of a command: a table, from which the command line is read and help is written. */
-#ifndef AV_TOOL_OPTION_H
-#define AV_TOOL_OPTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int av_options_read(const struct av_command *command, int argc, char **argv, int
 
 /* Write the lines of help for the options. */
 void av_options_help(FILE *out, const struct av_option *options);
-
-#endif

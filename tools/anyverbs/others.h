@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that the tool cannot see. */
-#ifndef AV_TOOL_OTHERS_H
-#define AV_TOOL_OTHERS_H
+#pragma once
 
 /* Say so if programs run with a library of another build: what is shown is not all there is. */
 void av_others_complain(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The processes that the tool has started, those that these have started, and so on: whatever group
  * or session they are in, and whether their parents live or not.
  */
-#ifndef AV_TOOL_PAIR_FAMILY_H
-#define AV_TOOL_PAIR_FAMILY_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -30,5 +29,3 @@ void av_family_reap(const pid_t two[2]);
 
 /* Kill the whole family, and take what is left of the tool's children. */
 void av_family_end(void);
-
-#endif

@@ -3,8 +3,7 @@
  * What a pair shows. Nobody may be reading it: it is written for a moment at a time, so that the
  * pair still has an eye on its sides, on the time and on signals.
  */
-#ifndef AV_TOOL_PAIR_OUTPUT_H
-#define AV_TOOL_PAIR_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void av_pair_hurry(bool on);
 
 /* Return: 0, or the errno for which output has been lost */
 int av_pair_unwritten(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Can a server be connected to? */
-#ifndef AV_TOOL_PAIR_READY_H
-#define AV_TOOL_PAIR_READY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
  * @port: if not 0, only this port counts, and a UDP socket there counts as well
  */
 bool av_pair_is_ready(unsigned int port);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One side of a pair: a program, and what it writes, each line marked with the side's name. */
-#ifndef AV_TOOL_PAIR_SIDE_H
-#define AV_TOOL_PAIR_SIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void av_pair_end(struct av_pair_side *side);
 
 /* As a shell has it: 128 more than the signal that killed it. 0: it has not failed by itself */
 int av_pair_exit_status(const struct av_pair_side *side);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program says of itself: some have other options in other versions. */
-#ifndef AV_TOOL_PAIR_USAGE_H
-#define AV_TOOL_PAIR_USAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
  * also if the program cannot be run, or does not end
  */
 bool av_pair_usage_has(const char *program, const char *word);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the two sides of a pair run: a table of programs, and words in which {port} stands for one.
  */
-#ifndef AV_TOOL_PAIR_WORDS_H
-#define AV_TOOL_PAIR_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ struct av_pair_words {
  */
 bool av_pair_words_make(int argc, char **argv, struct av_pair_words *words);
 void av_pair_words_free(struct av_pair_words *words);
-
-#endif

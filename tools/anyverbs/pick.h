@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the devices and the action that a command line names. */
-#ifndef AV_TOOL_PICK_H
-#define AV_TOOL_PICK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ struct av_action {
  */
 int av_act(const struct av_command *command, const struct av_action *actions, const char *device,
 	   int argc, char **argv);
-
-#endif

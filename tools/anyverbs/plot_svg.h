@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws values over time as SVG: panels, one below the other. */
-#ifndef AV_TOOL_PLOT_SVG_H
-#define AV_TOOL_PLOT_SVG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -26,5 +25,3 @@ void av_svg_begin(FILE *out, const char *title, unsigned int panels);
 void av_svg_panel(FILE *out, unsigned int number, const char *title, double seconds,
 		  const struct av_series *series, unsigned int count);
 void av_svg_end(FILE *out);
-
-#endif

@@ -5,8 +5,7 @@
  * then one line per device and moment. JSON lines: one object per line with the same members. Time
  * is in seconds since 1970.
  */
-#ifndef AV_TOOL_RECORD_H
-#define AV_TOOL_RECORD_H
+#pragma once
 
 #include <stdio.h>
 
@@ -47,5 +46,3 @@ struct av_recorded {
  */
 const char *av_record_read(FILE *file, const char *const *name, unsigned int count,
 			   struct av_recorded **list, size_t *rows);
-
-#endif

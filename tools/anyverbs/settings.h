@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The environment variables that tool and library read: is one of them, or its value, misspelt? */
-#ifndef AV_TOOL_SETTINGS_H
-#define AV_TOOL_SETTINGS_H
+#pragma once
 
 /*
  * Say so of each variable that is close to one of ours, and of words that none of ours can have.
  * Others may be somebody else's.
  */
 void av_settings_check(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* "anyverbs stat cm": which processes have bound which ports of the connection manager. */
-#ifndef AV_TOOL_STAT_CM_H
-#define AV_TOOL_STAT_CM_H
+#pragma once
 
 #include <jansson.h>
 
@@ -12,5 +11,3 @@ void av_stat_cm_print(const struct av_device *dev);
 
 /* The same. The caller owns the result; NULL: out of memory */
 json_t *av_stat_cm_json(const struct av_device *dev);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* "anyverbs stat mr": the memory regions, and the pages behind each. */
-#ifndef AV_TOOL_STAT_MR_H
-#define AV_TOOL_STAT_MR_H
+#pragma once
 
 #include "device/device.h"
 #include "memory/region.h"
@@ -15,5 +14,3 @@ void av_stat_mr_print(const struct av_device *dev);
  */
 const char *av_region_type(const struct av_region_info *info);
 const char *av_region_sharing(const struct av_region_info *info);
-
-#endif

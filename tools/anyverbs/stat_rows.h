@@ -3,8 +3,7 @@
  * Rows of counters for "anyverbs stat" and "top". A row describes a device, a process, a queue
  * pair, a CQ or a region.
  */
-#ifndef AV_TOOL_STAT_ROWS_H
-#define AV_TOOL_STAT_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void av_rows_add(struct av_rows *rows, unsigned int scope, const struct av_devic
 
 /* Free all rows. */
 void av_rows_free(struct av_rows *rows);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* "anyverbs stat --watch": shows repeatedly what devices do. */
-#ifndef AV_TOOL_STAT_WATCH_H
-#define AV_TOOL_STAT_WATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct av_watch {
 
 /* Return: exit status; 0 after SIGINT or SIGTERM. */
 int av_stat_watch(const struct av_watch *watch, struct av_device *const *devs, unsigned int count);
-
-#endif

@@ -3,8 +3,7 @@
  * Writes rows of counters to standard output: as text, as JSON and in Prometheus' exposition
  * format.
  */
-#ifndef AV_TOOL_STAT_WRITE_H
-#define AV_TOOL_STAT_WRITE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -27,5 +26,3 @@ json_t *av_json_row(const struct av_column *column, unsigned int count, const st
 /* @scope: part of the metric names, "anyverbs_SCOPE_COUNTER". */
 void av_write_prometheus(const char *scope, const struct av_column *column, unsigned int count,
 			 const struct av_rows *rows);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The data behind "anyverbs top", independent of a terminal: processes and their rates, sorted. */
-#ifndef AV_TOOL_TOP_VIEW_H
-#define AV_TOOL_TOP_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ void av_top_line(const struct av_top_row *row, char *line, size_t size);
 
 /* The live view. Return: exit status */
 int av_top_screen(struct av_top_view *view, double seconds, uint64_t looks);
-
-#endif

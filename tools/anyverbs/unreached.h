@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which programs a preloaded library does not reach, as their files tell. */
-#ifndef AV_TOOL_UNREACHED_H
-#define AV_TOOL_UNREACHED_H
+#pragma once
 
 #include <limits.h>
 
@@ -18,5 +17,3 @@
  * file cannot be found or read
  */
 const char *av_unreached_why(const char *name, char path[PATH_MAX]);
-
-#endif
