@@ -3,8 +3,6 @@
 #pragma once
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -4,9 +4,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"

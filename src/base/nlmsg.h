@@ -2,9 +2,6 @@
 /* Netlink messages of any family: parsing and building. Source: netlink(7), linux/netlink.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <linux/netlink.h>
 

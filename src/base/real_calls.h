@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <poll.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

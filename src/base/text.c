@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <strings.h>
 #include <sys/param.h>
 

@@ -2,21 +2,13 @@
 #include "base/thread.h"
 
 #include <assert.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/wait.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/real_calls.h"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"

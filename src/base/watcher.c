@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/watcher.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/real_calls.h"

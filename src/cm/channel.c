@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "cm/cm.h"
 #include "copy/copy.h"
-#include "device/device.h"
 #include "transport/observed.h"
 
 /* Our mark at the program's end, as its pace: 7 * 10^18 bytes per second, which no program asks. */

@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/cm.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/lock.h"
 #include "base/thread.h"
-#include "base/watcher.h"
 #include "cm/cm_address.h"
 #include "cm/id.h"
 #include "copy/copy.h"
-#include "device/device.h"
-#include "device/port.h"
 #include "net/address.h"
-#include "observe/check.h"
-#include "registry/directory.h"
-#include "segment/observers.h"
 #include "segment/pages.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"

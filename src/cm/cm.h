@@ -2,13 +2,7 @@
 /* The connection manager for other folders: its device file, events, addresses and thread. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/compiler.h"
 #include "cm/id.h"
-#include "segment/segment.h"
 
 /* In these contracts, "locked" means that the caller holds av_cm_lock(). */
 

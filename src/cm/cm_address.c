@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/cm_address.h"
 
-#include <errno.h>
 #include <infiniband/ib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "cm/id.h"
 #include "copy/copy.h"
-#include "device/port.h"
 #include "net/address.h"
-#include "observe/check.h"
-#include "registry/directory.h"
 
 /* A GID that is all 0 stands for any. */
 static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)

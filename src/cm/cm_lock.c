@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include "base/clock.h"
-#include "base/lock.h"
-
 pthread_mutex_t av_cm_mutex = AV_EXIT_MUTEX; /* guards all of src/cm */
 static pthread_cond_t alarm_cond;
 static uint64_t due = UINT64_MAX; /* when the thread looks next */

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/lock.h"
 #include "cm/cm_address.h"
-#include "device/port.h"
 #include "net/address.h"
-#include "observe/check.h"
-#include "registry/directory.h"
 #include "segment/observers.h"
 #include "transport/transport.h"
 

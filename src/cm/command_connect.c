@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <string.h>
-
 #include "cm/cm.h"
 #include "cm/id.h"
-#include "device/device.h"
-#include "observe/check.h"
 
 /* Commands of a connection: asking, listening, accepting, refusing, confirming, ending. */
 

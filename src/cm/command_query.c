@@ -2,13 +2,8 @@
 /* Commands that ask: what is known of an id, and what its queue pair needs in each state. */
 #include "cm/id.h"
 
-#include <errno.h>
 #include <infiniband/ib.h>
 #include <infiniband/sa.h>
-#include <string.h>
-
-#include "device/device.h"
-#include "observe/check.h"
 
 #define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
 #define EXACTLY	 2  /* the selector of a value in a path record */

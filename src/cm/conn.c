@@ -2,15 +2,9 @@
 #include "cm/id.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/lock.h"
 #include "base/random.h"
 #include "base/table.h"
-#include "registry/directory.h"
 
 #define MS 1000000ull
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/lock.h"
 #include "base/table.h"
 #include "cm/cm.h"
 #include "net/address.h"
-#include "observe/check.h"
 
 #define NUMBERS 65535u /* of each kind at once */
 

@@ -2,20 +2,10 @@
 /* What the files of cm/ share. Other folders use cm/cm.h. */
 #pragma once
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/queue.h>
-#include <sys/socket.h>
 #include <rdma/rdma_user_cm.h>
 
-#include "base/compiler.h"
-#include "base/watcher.h"
 #include "cm/cm_address.h"
 #include "net/net.h"
-#include "observe/check.h"
-#include "observe/flight.h"
 #include "registry/tables.h"
 #include "wire/cm_message.h"
 

@@ -3,14 +3,8 @@
 #include "device/device.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/compiler.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "observe/freedom.h"
 #include "wire/packet.h"
 

@@ -2,22 +2,12 @@
 #include "device/device.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "base/random.h"
-#include "observe/flight.h"
-#include "registry/directory.h"
 #include "segment/observers.h"
 
 #define MACHINE_ID_CHARS 32 /* number of digits in /etc/machine-id: machine-id(5) */

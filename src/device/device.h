@@ -5,13 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/text.h"
 #include "device/model.h"
 #include "segment/segment.h"
 

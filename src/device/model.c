@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "device/model.h"
 
-#include <errno.h>
-
-#include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "device/device.h"
 #include "observe/faults.h"

@@ -2,19 +2,13 @@
 /* GID tables and states of ports, in the directory. */
 #include "device/port.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "device/switches.h"
-#include "observe/check.h"
-#include "registry/directory.h"
-#include "segment/segment.h"
 
 #define PHYS_STATE_DISABLED 3 /* code of PortInfo */
 

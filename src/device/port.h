@@ -18,14 +18,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/file.h"
-#include "base/limits.h"
 #include "device/device.h"
 #include "device/gid.h"
 

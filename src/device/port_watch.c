@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "device/port.h"
 
-#include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "base/watcher.h"
 
 static void ready(struct av_watched_fd *w);
 

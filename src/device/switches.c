@@ -2,15 +2,10 @@
 /* Switches in force, and those for the next reset. */
 #include "device/switches.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "registry/directory.h"
 
 #define ROWS 64 /* devices in a file; each has something on */
 

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "base/thread.h"
-#include "device/device.h"
-#include "device/switches.h"
 #include "exp/exp.h"
-#include "verbs/objects.h"
 
 /* What a context offers beside its objects, what it lacks, and queries of its device and port. */
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/compiler.h"
 #include "base/thread.h"
-#include "copy/copy.h"
 #include "exp/exp.h"
-#include "memory/region.h"
-#include "verbs/objects.h"
 
 /* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */
 

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/thread.h"
-#include "device/device.h"
-#include "device/switches.h"
 #include "exp/exp.h"
-#include "memory/translate.h"
-#include "queue/cq.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/objects.h"
 
 /* --- resource domains: thread domains under another name; nothing needs them ----- */
 

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Posting, and UMR: the first access by a key checks its elements (memory/translate.h). */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/compiler.h"
 #include "base/thread.h"
 #include "exp/exp.h"
-#include "memory/region.h"
-#include "memory/translate.h"
-#include "segment/pages.h"
-#include "verbs/objects.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \

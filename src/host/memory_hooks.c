@@ -4,19 +4,14 @@
 #include <link.h>
 #include <linux/userfaultfd.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/text.h"
 #include "base/thread.h"

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/hooks.h"
 
-#include <errno.h>
-#include <linux/netlink.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/nlmsg.h"
-#include "base/file.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "host/vsysfs.h"

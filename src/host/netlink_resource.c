@@ -2,21 +2,15 @@
 #include "host/hooks.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <infiniband/verbs.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/rdma_user_cm.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 
-#include "device/device.h"
 #include "device/port.h"
 #include "host/vsysfs.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "observe/counters.h"
 #include "queue/objects.h"
-#include "registry/directory.h"
 #include "segment/pages.h"
 
 /* A request of the kind RDMA_NL_NLDEV. */

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/vsysfs.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 
 #include "base/random.h"
 #include "base/thread.h"
 #include "device/port.h"
 #include "memory/odp.h"
-#include "observe/counters.h"
 
 /* Matches paths with the patterns of the table: which node is at a path, what is in a directory? */
 

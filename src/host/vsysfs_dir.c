@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/thread.h"

@@ -2,15 +2,11 @@
 #include "host/vsysfs.h"
 
 #include <dlfcn.h>
-#include <limits.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/thread.h"
 #include "cm/cm.h"
 #include "host/hooks.h"

@@ -9,20 +9,14 @@
  */
 #include "host/vsysfs.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <rdma/rdma_user_cm.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "device/device.h"
 #include "device/port.h"
 #include "memory/odp.h"
-#include "observe/counters.h"
 #include "segment/pages.h"
 
 /* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */

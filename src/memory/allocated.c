@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/real_calls.h"
-#include "copy/copy.h"
-#include "observe/check.h"
 #include "registry/tables.h"
-#include "segment/pages.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 

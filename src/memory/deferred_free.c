@@ -2,21 +2,11 @@
 #include "memory/region.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/thread.h"
 #include "memory/key.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
 
 /* --- revocation: vm.c says how ---------------------------------------------------- */
 

@@ -2,16 +2,9 @@
 /* The whole pages of each guarded region, in any order. A list will do: this mode is for tests. */
 #include "memory/region.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/text.h"
 #include "base/thread.h"
 
 struct range {

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/key.h"
 
-#include <errno.h>
 #include <sched.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
 
 /* Claiming pin words, and waiting until they are free. */
 

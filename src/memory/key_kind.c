@@ -2,11 +2,9 @@
 /* The kinds of keys, a row for each. A plain region is found before this: av_mem_is_plain(). */
 #include "memory/translate.h"
 
-#include "base/compiler.h"
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "memory/region.h"
-#include "segment/pages.h"
 
 /* --- where the bytes are --------------------------------------------------------- */
 

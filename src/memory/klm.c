@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/translate.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/uio.h>
 
-#include "base/clock.h"
-#include "base/compiler.h"
-#include "base/limits.h"
-#include "copy/copy.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "segment/pages.h"
 
 static uint64_t klm_list_bytes(uint32_t capacity)
 {

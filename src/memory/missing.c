@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "memory/region.h"
-#include "observe/check.h"
 
 #define NAME_BYTES 52 /* with the rights, what a record has room for */
 

@@ -5,16 +5,9 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
 #include "device/device.h"
 #include "device/switches.h"
 #include "memory/key.h"
-#include "segment/segment.h"
 
 /* === odp table =================================================================== */
 

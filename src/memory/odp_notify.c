@@ -21,27 +21,19 @@
  */
 #include "memory/odp.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/compiler.h"
-#include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "copy/copy.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "observe/flight.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

@@ -2,24 +2,15 @@
 /* The kernel populates one piece after the other, and each is then marked valid. */
 #include "memory/odp.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/queue.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/thread.h"
-#include "copy/copy.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "observe/check.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
 #define RESTARTS    64 /* others that invalidate beside the piece disturb it, too */

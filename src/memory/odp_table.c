@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-
 #include "memory/key.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
 
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "memory/key.h"
 #include "memory/region.h"
 

@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdatomic.h>
-
-#include "base/compiler.h"
-#include "base/newer_verbs.h"
-#include "base/text.h"
-#include "copy/copy.h"
-#include "device/device.h"
-#include "device/switches.h"
 #include "memory/key.h"
 #include "memory/odp.h"
-#include "observe/check.h"
-#include "segment/pages.h"
 
 const char *av_region_memory_name(enum av_region_memory memory)
 {

@@ -6,23 +6,10 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <sys/types.h>
-#include <sys/uio.h>
 
-#include "base/compiler.h"
-#include "base/file.h"
 #include "memory/key.h"
 #include "memory/translate.h"
-#include "observe/check.h"
-#include "observe/counters.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
-#include "segment/segment.h"
 
 /* === region ====================================================================== */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/key.h"
 
-#include "base/compiler.h"
 #include "copy/copy.h"
 
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)

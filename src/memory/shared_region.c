@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/key.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "memory/region.h"
-#include "segment/pages.h"
-#include "segment/segment.h"
 
 /* This process's heap; @begin 0: there is none. */
 static struct {

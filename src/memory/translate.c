@@ -2,8 +2,6 @@
 /* The checks of a translation, in the specification's order: key, domain, access, range. */
 #include "memory/translate.h"
 
-#include "base/compiler.h"
-#include "base/newer_verbs.h"
 #include "memory/key.h"
 #include "observe/freedom.h"
 

@@ -5,17 +5,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/limits.h"
 #include "copy/copy.h"
 #include "memory/key.h"
-#include "observe/check.h"
-#include "segment/pages.h"
-#include "segment/segment.h"
 
 /* === translate =================================================================== */
 

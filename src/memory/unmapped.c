@@ -2,10 +2,8 @@
 #include "memory/key.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 #include "memory/odp.h"
-#include "observe/flight.h"
 
 /*
  * A tree of four levels, for 9 + 9 + 9 + 8 bits of the page number. An entry holds two moments:

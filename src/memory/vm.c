@@ -11,11 +11,9 @@
  */
 #include "memory/region.h"
 
-#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/lock.h"
 #include "memory/key.h"
 
 static_assert(sizeof(struct iovec) == 2 * sizeof(uint64_t), "@remote and @bytes of a pin");

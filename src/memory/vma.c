@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/key.h"
 
-#include <errno.h>
-
-#include "base/compiler.h"
-#include "base/newer_verbs.h"
-#include "segment/pages.h"
-
 /* One has been unbound from that region. Context: the window's lock is held. */
 static void window_count_less(struct av_seg *seg, uint32_t region)
 {

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/translate.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "copy/copy.h"
 #include "memory/odp.h"
 #include "memory/region.h"
-#include "observe/flight.h"
-#include "registry/directory.h"
 
 /* --- numbers of several words ---------------------------------------------------- */
 

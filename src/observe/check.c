@@ -3,15 +3,10 @@
 #include "observe/check.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <infiniband/verbs.h>
 
-#include "base/newer_verbs.h"
 #include "observe/faults.h"
 #include "observe/wr_opcode.h"
 

@@ -2,12 +2,6 @@
 /* Verbs, checks that can fail, fields of a record, their sentences, and notes of failed checks. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "base/text.h"
 #include "observe/flight.h"
 
 /* === check ======================================================================= */

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/faults.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/compiler.h"
 #include "observe/check.h"
 #include "observe/flight.h"
 #include "observe/wr_opcode.h"

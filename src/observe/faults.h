@@ -9,13 +9,7 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "base/compiler.h"
-#include "base/text.h"
 #include "observe/check.h"
 
 /* === faults rule ================================================================= */

@@ -2,14 +2,9 @@
 /* The parser of fault rules. Words are split at blanks; clauses[] has a row for each clause. */
 #include "observe/faults.h"
 
-#include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/compiler.h"
-#include "base/text.h"
 #include "observe/check.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/flight.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,7 +14,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/real_calls.h"
-#include "base/text.h"
 #include "base/thread.h"
 #include "observe/check.h"
 

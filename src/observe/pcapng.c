@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/pcapng.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

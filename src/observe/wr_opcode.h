@@ -5,11 +5,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "observe/counters.h"
 #include "wire/packet.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/cq.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "observe/check.h"
 #include "queue/rq.h"
-#include "segment/segment.h"
 
 static void ring(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index, uint32_t id)
 {

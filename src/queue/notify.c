@@ -2,20 +2,13 @@
 /* Events of a CQ: arming, moderation, whom they wake; and threads that wait for one (AS notify). */
 #include "queue/cq.h"
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/wait.h"
 #include "observe/flight.h"
-#include "segment/pages.h"
 
 /* --- events: under the producer ring's lock, but for sending them ---------------------------- */
 

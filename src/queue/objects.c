@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/objects.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "memory/region.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
 
 #define WHOLE_SPACE (1ull << 47)
 

@@ -6,12 +6,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "observe/counters.h"
 #include "queue/qp.h"
-#include "segment/segment.h"
 
 struct av_qp_info {
 	int32_t pid;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/qp.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "observe/check.h"
 #include "queue/rq.h"
-#include "registry/directory.h"
 
 /* Setting up and taking down the shared part of a queue pair. */
 

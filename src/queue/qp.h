@@ -11,22 +11,11 @@
  */
 #pragma once
 
-#include <assert.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/lock.h"
 #include "memory/odp.h"
 #include "memory/translate.h"
-#include "observe/counters.h"
 #include "observe/wr_opcode.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
-#include "segment/segment.h"
 
 /* === qp ========================================================================== */
 

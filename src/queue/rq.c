@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/rq.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "observe/check.h"

@@ -2,10 +2,7 @@
 /* Memory of rings, of receive queues and of what waits for a poll. */
 #include "queue/rq.h"
 
-#include <errno.h>
 #include <string.h>
-
-#include "base/limits.h"
 
 /* --- memory of rings ----------------------------------------------------------------- */
 

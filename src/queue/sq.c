@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Putting send requests into the ring: the checks of ibv_post_send(3) that fail at once. */
-#include <errno.h>
-#include <string.h>
-
-#include "base/limits.h"
-#include "observe/check.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
 

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 #define ALIVE_NS 100000000u /* how long an owner found alive counts as alive */
 
 /* When this process last found the owner of a capture alive, and which capture that was. */

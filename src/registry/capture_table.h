@@ -11,11 +11,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "base/lock.h"
 #include "registry/directory.h"
 
 /* Begin a capture, unnoticed until av_capture_watch(). Return: its number (> 0); -ENOSPC; -EBUSY */

@@ -8,13 +8,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/un.h>
-#include <infiniband/verbs.h>
 
-#include "base/compiler.h"
-#include "base/lock.h"
 #include "registry/directory.h"
 
 /* === cm ports ==================================================================== */

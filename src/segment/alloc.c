@@ -6,18 +6,12 @@
  */
 #include "segment/pages.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 
-#include "base/compiler.h"
-#include "base/file.h"
 #include "base/real_calls.h"
 #include "registry/tables.h"
 #include "segment/observers.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/segment.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
-#include "registry/directory.h"
 
 uint64_t av_peer_lock_until(const struct av_seg *seg)
 {

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/observers.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/clock.h"
-#include "observe/flight.h"
-#include "registry/directory.h"
 
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 {

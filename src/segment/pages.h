@@ -5,16 +5,6 @@
  */
 #pragma once
 
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "base/file.h"
-#include "observe/counters.h"
-#include "registry/directory.h"
 #include "segment/segment.h"
 
 /* === alloc ======================================================================= */

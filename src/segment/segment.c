@@ -2,21 +2,16 @@
 /* Creates an own segment, and keeps the table of all mapped ones. */
 #include "segment/segment.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/real_calls.h"
 #include "base/table.h"
 #include "base/thread.h"
-#include "registry/directory.h"
 #include "segment/pages.h"
 
 #define IDLE_MAX 64 /* peers' segments kept mapped without a user */

@@ -2,23 +2,16 @@
 /* Mapping files; what is in a segment; segments and tables that are only read. */
 #include "segment/pages.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/file.h"
 #include "base/real_calls.h"
 #include "observe/check.h"
-#include "registry/directory.h"
 #include "segment/segment.h"
 
 #define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() skips */

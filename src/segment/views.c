@@ -2,11 +2,8 @@
 /* A peer process's memory outside its segment: shared heap, pages owners, the program's files. */
 #include "segment/pages.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +11,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "segment/segment.h"

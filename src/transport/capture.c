@@ -1,34 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/observed.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/lock.h"
-#include "base/newer_verbs.h"
 #include "base/thread.h"
-#include "device/device.h"
 #include "device/port.h"
-#include "memory/translate.h"
-#include "observe/flight.h"
 #include "observe/pcapng.h"
-#include "queue/qp.h"
-#include "registry/directory.h"
-#include "registry/capture_table.h"
-#include "segment/observers.h"
-#include "segment/segment.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
-#include "wire/packet.h"
 
 /* --- files ------------------------------------------------------------------------ */
 

@@ -2,11 +2,6 @@
 /* Messages that both sides copy. */
 #include "transport/execution.h"
 
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/limits.h"
-#include "memory/translate.h"
 #include "transport/rules.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_COOP_CHUNK + 1 < 1u << 16,

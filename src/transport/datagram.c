@@ -2,18 +2,12 @@
 #include "transport/execution.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "device/port.h"
-#include "memory/translate.h"
-#include "net/net.h"
 #include "registry/tables.h"
-#include "segment/observers.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
-#include "wire/packet.h"
 
 /* Reading and writing the header area of a datagram. */
 

@@ -7,8 +7,6 @@
 
 #include <sched.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "memory/region.h"
 #include "transport/observed.h"
 #include "transport/rules.h"

@@ -3,19 +3,7 @@
 #pragma once
 
 #include <anyverbs/tunneled_atomic.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
 
-#include "base/compiler.h"
-#include "base/limits.h"
-#include "memory/key.h"
-#include "memory/translate.h"
-#include "observe/wr_opcode.h"
-#include "queue/cq.h"
-#include "queue/qp.h"
-#include "segment/segment.h"
 #include "transport/rules.h"
 
 /* === receive ===================================================================== */

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/observed.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "device/device.h"
 #include "device/port.h"
-#include "memory/odp.h"
 #include "net/address.h"
-#include "observe/check.h"
-#include "observe/wr_opcode.h"
-#include "registry/directory.h"
-#include "segment/observers.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"

@@ -2,12 +2,8 @@
 /* Who observes requests and packets of watched contexts; and one observer, of changed buffers. */
 #include "transport/observed.h"
 
-#include <stdlib.h>
-
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "memory/translate.h"
 #include "transport/transport.h"
 
 #define PIECE 1024u

@@ -5,19 +5,9 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
 #include "net/net.h"
-#include "queue/qp.h"
 #include "segment/observers.h"
-#include "segment/segment.h"
 #include "transport/execution.h"
-#include "wire/packet.h"
 
 struct av_device;
 

@@ -3,17 +3,8 @@
 #include "transport/execution.h"
 
 #include <sched.h>
-#include <stdatomic.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/compiler.h"
-#include "base/limits.h"
-#include "base/newer_verbs.h"
-#include "memory/key.h"
 #include "memory/region.h"
-#include "memory/translate.h"
-#include "observe/check.h"
 #include "transport/rules.h"
 
 /* A requester's own keys. */

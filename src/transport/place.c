@@ -6,11 +6,6 @@
 #include "transport/execution.h"
 
 #include <sched.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "memory/translate.h"
-#include "queue/rq.h"
 
 /* --- taking: poll_lock is held ----------------------------------------------------- */
 

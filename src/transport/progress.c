@@ -2,17 +2,10 @@
 /* What posts and polls do: send queues are executed, and completions taken. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdatomic.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "device/port.h"
-#include "memory/translate.h"
-#include "observe/check.h"
-#include "queue/cq.h"
-#include "registry/directory.h"
 #include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"

@@ -2,15 +2,9 @@
 #include "transport/execution.h"
 
 #include <sched.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "copy/copy.h"
 #include "memory/region.h"
-#include "memory/translate.h"
 #include "net/net.h"
-#include "queue/rq.h"
-#include "registry/directory.h"
 #include "transport/rules.h"
 
 /* Consuming receive requests. */

@@ -2,16 +2,10 @@
 /* Explaining failed requests. */
 #include "transport/rules.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/newer_verbs.h"
-#include "device/port.h"
+#include "device/gid.h"
 #include "memory/region.h"
-#include "queue/rq.h"
-#include "registry/directory.h"
 #include "transport/wire_qp.h"
 
 /* The process of a requester, as its responder knows it. 0: it is on another host */

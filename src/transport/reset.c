@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/transport.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "device/device.h"
-#include "device/switches.h"
-#include "registry/directory.h"
-#include "segment/segment.h"
 #include "transport/rules.h"
 
 /* Failing a device. */

@@ -2,9 +2,6 @@
 /* Requests that wait: retry timers and counters, and what the timer thread does for them. */
 #include "transport/rules.h"
 
-#include <stdatomic.h>
-
-#include "base/clock.h"
 #include "base/thread.h"
 #include "transport/execution.h"
 #include "transport/observed.h"

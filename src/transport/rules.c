@@ -3,11 +3,7 @@
 
 #include <arpa/inet.h>
 
-#include "base/compiler.h"
-#include "base/limits.h"
 #include "base/thread.h"
-#include "device/device.h"
-#include "device/port.h"
 
 enum av_service av_service_of(uint32_t type)
 {

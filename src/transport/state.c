@@ -2,11 +2,8 @@
 /* Effects of state changes. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <sched.h>
 
-#include "base/clock.h"
-#include "queue/rq.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
 

@@ -2,18 +2,11 @@
 /* The timer thread. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/thread.h"
-#include "observe/flight.h"
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */

@@ -9,14 +9,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "queue/qp.h"
-#include "segment/segment.h"
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
 

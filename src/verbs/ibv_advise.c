@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_advise_mr(3): checks the call. memory/odp.h carries out the advice. */
-#include <stdlib.h>
-
-#include "base/compiler.h"
 #include "base/thread.h"
-#include "memory/odp.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
 #include "base/thread.h"
 #include "device/port.h"
-#include "observe/flight.h"
 #include "registry/tables.h"
-#include "transport/execution.h"
 #include "transport/transport.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"

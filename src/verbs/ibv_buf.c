@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers, dma-bufs, ibv_reg_mr_ex(3). Handles name no context: a list tells ours from others'. */
 #include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/queue.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "memory/region.h"
 #include "verbs/next.h"
 
 struct buf {

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <endian.h>
 #include <envz.h>
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/file.h"
 #include "base/thread.h"
 #include "cm/cm.h"
-#include "device/device.h"
 #include "device/port.h"
-#include "memory/key.h"
-#include "memory/odp.h"
-#include "memory/region.h"
-#include "net/net.h"
-#include "observe/check.h"
-#include "registry/directory.h"
-#include "segment/pages.h"
-#include "segment/segment.h"
-#include "transport/observed.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"

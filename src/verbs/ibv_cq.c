@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <time.h>
-
-#include "base/clock.h"
 #include "base/thread.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"

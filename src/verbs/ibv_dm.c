@@ -3,18 +3,8 @@
  * Device memory. A block is in a segment, and every process copies to it and from it. The directory
  * counts the bytes of all processes, and takes a killed one's off when it sweeps that.
  */
-#include <stdlib.h>
-
-#include "base/compiler.h"
-#include "base/limits.h"
 #include "base/thread.h"
-#include "copy/copy.h"
-#include "device/device.h"
-#include "memory/key.h"
-#include "memory/region.h"
-#include "registry/directory.h"
 #include "registry/tables.h"
-#include "segment/pages.h"
 #include "verbs/misuse.h"
 #include "verbs/objects.h"
 

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <anyverbs/as_notify.h>
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
-#include "queue/cq.h"
-#include "segment/segment.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
-#include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "memory/key.h"
-#include "memory/odp.h"
-#include "memory/region.h"
-#include "memory/translate.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 
-#include "base/limits.h"
-#include "base/newer_verbs.h"
 #include "base/thread.h"
-#include "memory/key.h"
-#include "registry/directory.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/thread.h"
-#include "net/net.h"
 #include "observe/freedom.h"
-#include "queue/qp.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "wire/packet.h"
 
 /* --- creating -------------------------------------------------------------------- */
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "verbs/objects.h"
 
-#include <string.h>
-
 #include "base/thread.h"
-#include "queue/rq.h"
 #include "transport/transport.h"
 #include "verbs/next.h"
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "base/thread.h"
-#include "queue/rq.h"
-#include "registry/directory.h"
-#include "transport/execution.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "verbs/misuse.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "memory/key.h"
-#include "observe/flight.h"
-#include "registry/directory.h"
 #include "transport/transport.h"
 
 #define FINDINGS_MAX 1000 /* of a context; further ones are only counted */

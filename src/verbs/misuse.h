@@ -7,11 +7,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
 #include "verbs/next.h"
 
 extern _Atomic int av_misuse_mode; /* bits of verbs/misuse.c; 0: off */

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
 
-#include "observe/check.h"
 #include "transport/observed.h"
 #include "verbs/objects.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "verbs/objects.h"
 
-#include <infiniband/verbs.h>
-#include <stddef.h>
-#include <string.h>
-
 #include "verbs/next.h"
 
 /*

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries of a device, its port and its address tables. */
 #include <arpa/inet.h>
-#include <string.h>
 
 #include "base/thread.h"
-#include "device/device.h"
 #include "device/port.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
