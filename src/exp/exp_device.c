@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "exp/exp.h"
 
 /* What a context offers beside its objects, what it lacks, and queries of its device and port. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "exp/exp.h"
 
 /* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */

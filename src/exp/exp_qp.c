@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "exp/exp.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"

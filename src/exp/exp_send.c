@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Posting, and UMR: the first access by a key checks its elements (memory/translate.h). */
-#include "base/thread.h"
 #include "exp/exp.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_advise_mr(3): checks the call. memory/odp.h carries out the advice. */
-#include "base/thread.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
@@ -108,8 +107,7 @@ static int advise_mr_ranges(struct av_context *ctx, const struct av_pd *pd,
 int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
 		 struct ibv_sge *sge, uint32_t count)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_errno, ADVISE_MR, ibv->context);
+	AV_BEGIN(av_fail_errno, ADVISE_MR, ibv->context);
 	struct av_context *ctx = av_context_of(ibv->context);
 	const struct av_pd *pd = av_pd_find(ibv);
 	int err = av_context_err(ctx);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <endian.h>
 
-#include "base/thread.h"
 #include "device/port.h"
 #include "registry/tables.h"
 #include "transport/transport.h"
@@ -59,7 +58,6 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 
 AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah, "IBVERBS_1.1", ibv_pd, attr);
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
@@ -86,7 +84,6 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_AH, ibv_destroy_ah, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_AH, ibv->context, 0, 0);
 	struct av_ah *ah = av_ah_find(ibv);
@@ -151,8 +148,7 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
 				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-	if (!av_ours(context))
-		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
+	AV_PASS_ON(context, ibv_init_ah_from_wc, "IBVERBS_1.1", context, port, wc, grh, attr);
 	AV_FAIL_ON_DEMAND(av_fail_errno, INIT_AH_FROM_WC, context, 0, 0);
 	int err = init_from_wc(av_context_of(context), port, wc, grh, attr);
 
@@ -162,7 +158,6 @@ AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, str
 AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 					       struct ibv_grh *grh, uint8_t port)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH_FROM_WC, ibv_create_ah_from_wc, "IBVERBS_1.1", pd,
 			wc, grh, port);
 	struct ibv_ah_attr attr;
@@ -187,7 +182,6 @@ static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 
 AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
 	AV_FAIL_ON_DEMAND(av_fail_errno, ATTACH_MCAST, ibv->context, ibv->qp_num, 0);
@@ -215,7 +209,6 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DETACH_MCAST, ibv_detach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DETACH_MCAST, ibv->context, ibv->qp_num, 0);

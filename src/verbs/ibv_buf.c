@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/real_calls.h"
-#include "base/thread.h"
 #include "verbs/next.h"
 
 struct buf {
@@ -48,7 +47,6 @@ static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, cons
 
 AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, ALLOC_BUF, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
 	AV_FAIL_ON_DEMAND(av_fail_null, ALLOC_BUF, pd->context, 0, 0);
 	struct buf *buf = av_object_new(AV_VERB_ALLOC_BUF, 0, sizeof(*buf));
@@ -157,7 +155,6 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
 			length, iova, fd, access);
 	int err = av_verb_err(av_context_of(pd->context), AV_VERB_REG_DMABUF_MR);
@@ -214,7 +211,6 @@ static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *at
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR_EX, ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
 	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
 }
@@ -222,7 +218,6 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
 					size_t length, int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_BUF_MR, ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf, addr,
 			length, access);
 	const struct av_mr_init_attr attr = {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/thread.h"
 #include "cm/cm.h"
 #include "device/port.h"
 #include "transport/transport.h"
@@ -488,8 +487,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	AV_UNCANCELLED;
 
-	if (!av_ours(context))
-		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+	AV_PASS_ON(context, ibv_close_device, "IBVERBS_1.1", context);
 	AV_FAIL_ON_DEMAND(av_fail_fd, CLOSE_DEVICE, context, 0, 0);
 	return close_context(av_context_of(context));
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
@@ -76,16 +75,14 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(context))
-		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel,
-							     comp_vector);
+	AV_PASS_ON(context, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel,
+		   comp_vector);
 	return AV_MADE_HERE(struct av_cq, av_cq_create(av_context_of(context), cqe, cq_context,
 						       channel, comp_vector));
 }
 
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_CQ, ibv_destroy_cq, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_CQ, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -119,8 +116,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_errno, MODIFY_CQ, ibv->context);
+	AV_BEGIN(av_fail_errno, MODIFY_CQ, ibv->context);
 	struct av_context *ctx = av_context_of(ibv->context);
 	bool moderate = attr->attr_mask & IBV_CQ_ATTR_MODERATE;
 	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_VERB_MODIFY_CQ) : ENOENT;
@@ -150,7 +146,6 @@ static void store_size(struct av_cq *cq)
 
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, RESIZE_CQ, ibv_resize_cq, "IBVERBS_1.1", ibv, cqe);
 	struct av_context *ctx = av_context_of(ibv->context);
 	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_VERB_RESIZE_CQ) : ENOENT;
@@ -348,8 +343,7 @@ static int check_cq_init_attr(const struct ibv_context *context,
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, CREATE_CQ_EX, context);
+	AV_BEGIN(av_fail_null, CREATE_CQ_EX, context);
 	struct ibv_cq *ibv;
 	struct av_cq *cq;
 	int err = check_cq_init_attr(context, attr);

@@ -3,7 +3,6 @@
  * Device memory. A block is in a segment, and every process copies to it and from it. The directory
  * counts the bytes of all processes, and takes a killed one's off when it sweeps that.
  */
-#include "base/thread.h"
 #include "registry/tables.h"
 #include "verbs/misuse.h"
 #include "verbs/objects.h"
@@ -218,8 +217,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(context))
-		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+	AV_PASS_ON(context, ibv_import_dm, "IBVERBS_1.13", context, handle);
 	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_DM, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_DM, context, 0, 0);
 	struct av_context *ctx = av_context_of(context);
@@ -240,8 +238,7 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(ibv);
+	AV_PASS_ON(ibv->context, ibv_unimport_dm, "IBVERBS_1.13", ibv);
 	struct av_dm *dm = av_dm_find(ibv);
 
 	if (!dm)
@@ -271,8 +268,7 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 
 static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_DM, context);
+	AV_BEGIN(av_fail_null, ALLOC_DM, context);
 	struct av_context *ctx = av_context_of(context);
 	int err = check_dm_alloc(attr);
 	struct av_seg *seg;

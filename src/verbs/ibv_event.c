@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/thread.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
@@ -167,8 +166,7 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(context))
-		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
+	AV_PASS_ON(context, ibv_create_comp_channel, "IBVERBS_1.0", context);
 	struct av_context *ctx = av_context_of(context);
 	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_VERB_CREATE_COMP_CHANNEL), fd = -ENOMEM;
 	struct av_channel *channel =
@@ -193,7 +191,6 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 
 AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_COMP_CHANNEL, ibv_destroy_comp_channel,
 			"IBVERBS_1.0", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_COMP_CHANNEL, ibv->context, 0, 0);
@@ -259,8 +256,7 @@ static struct av_cq *deliver_cq_record(struct av_context *ctx,
 AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_out,
 			       void **cq_context)
 {
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
+	AV_PASS_ON(ibv->context, ibv_get_cq_event, "IBVERBS_1.1", ibv, cq_out, cq_context);
 	AV_FAIL_ON_DEMAND(av_fail_fd, GET_CQ_EVENT, ibv->context, 0, 0);
 	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
 	struct av_doorbell_record record;
@@ -278,8 +274,7 @@ AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_
 
 AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	if (!av_ours(cq->context))
-		return AV_NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, nevents);
+	AV_PASS_ON(cq->context, ibv_ack_cq_events, "IBVERBS_1.1", cq, nevents);
 	acknowledge_events(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }
 
@@ -449,8 +444,7 @@ static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell
 
 AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	if (!av_ours(context))
-		return AV_NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+	AV_PASS_ON(context, ibv_get_async_event, "IBVERBS_1.1", context, event);
 	AV_FAIL_ON_DEMAND(av_fail_fd, GET_ASYNC_EVENT, context, 0, 0);
 	struct av_doorbell_record record;
 	bool delivered;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/real_calls.h"
-#include "base/thread.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
@@ -178,7 +177,6 @@ static uint32_t plain_rights(uint32_t access)
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr, "IBVERBS_1.1", pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
 						    plain_rights((uint32_t)access)));
@@ -187,7 +185,6 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					 uint64_t iova, int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova, "IBVERBS_1.7", pd, addr, length,
 			iova, access);
 	return AV_MADE_HERE(struct av_mr,
@@ -197,7 +194,6 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					  uint64_t iova, unsigned int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, addr, length,
 			iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
@@ -205,8 +201,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 
 static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_NULL_MR, pd->context);
+	AV_BEGIN(av_fail_null, ALLOC_NULL_MR, pd->context);
 	struct av_key what = {
 		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
 	int err = av_verb_err(av_context_of(pd->context), AV_VERB_ALLOC_NULL_MR);
@@ -279,7 +274,6 @@ static int begin_change(struct av_mr *mr)
 
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DEREG_MR, ibv_dereg_mr, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DEREG_MR, ibv->context, 0, ibv->lkey);
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -335,7 +329,6 @@ static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, ui
 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, IMPORT_MR, ibv_import_mr, "IBVERBS_1.10", ibv, handle);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_MR, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -366,8 +359,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(ibv);
+	AV_PASS_ON(ibv->context, ibv_unimport_mr, "IBVERBS_1.10", ibv);
 	struct av_mr *mr = av_mr_find(ibv);
 
 	if (!mr || mr->sort != AV_MR_IMPORTED)
@@ -631,7 +623,6 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			   size_t length, int access)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(fail_input, REREG_MR, ibv_rereg_mr, "IBVERBS_1.1", ibv, flags, pd, addr,
 			length, access);
 	const struct av_mr_change c = {

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "base/thread.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
@@ -63,8 +62,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(context))
-		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
+	AV_PASS_ON(context, ibv_alloc_pd, "IBVERBS_1.1", context);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
 }
 
@@ -96,8 +94,7 @@ static void note_users(const struct av_pd *pd)
 AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(context))
-		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+	AV_PASS_ON(context, ibv_import_pd, "IBVERBS_1.10", context, handle);
 	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_PD, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_PD, context, 0, 0);
 	struct av_seg *origin = av_seg_origin(av_context_of(context)->seg);
@@ -128,8 +125,7 @@ static void forget_pd(struct av_pd *pd)
 AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(ibv);
+	AV_PASS_ON(ibv->context, ibv_unimport_pd, "IBVERBS_1.10", ibv);
 	struct av_pd *pd = av_pd_find(ibv);
 
 	if (pd && pd->imported)
@@ -138,7 +134,6 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DEALLOC_PD, ibv_dealloc_pd, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DEALLOC_PD, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -174,8 +169,7 @@ struct av_td *av_td_find(struct ibv_td *ibv)
 
 static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_TD, context);
+	AV_BEGIN(av_fail_null, ALLOC_TD, context);
 	struct av_context *ctx = av_context_of(context);
 	struct av_td *td;
 	int err = 0;
@@ -214,8 +208,7 @@ static int dealloc_td(struct ibv_td *ibv)
 static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 					  struct ibv_parent_domain_init_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_PARENT_DOMAIN, context);
+	AV_BEGIN(av_fail_null, ALLOC_PARENT_DOMAIN, context);
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
 			       AV_PARENT_DOMAIN_MAY_BE_UNPROTECTED; /* any memory suits us */
@@ -265,8 +258,7 @@ static int check_xrcd_attr(struct av_context *ctx, const struct ibv_xrcd_init_at
 
 static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, OPEN_XRCD, context);
+	AV_BEGIN(av_fail_null, OPEN_XRCD, context);
 	struct av_context *ctx = av_context_of(context);
 	struct av_xrcd *xrcd =
 		av_object_new(AV_VERB_OPEN_XRCD, check_xrcd_attr(ctx, attr), sizeof(*xrcd));
@@ -319,8 +311,7 @@ AV_FIND(mw, mws)
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, ALLOC_MW, ibv_pd->context);
+	AV_BEGIN(av_fail_null, ALLOC_MW, ibv_pd->context);
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mw *mw;

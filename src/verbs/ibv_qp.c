@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "observe/freedom.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
@@ -245,7 +244,6 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 
 AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_QP, ibv_create_qp, "IBVERBS_1.1", pd, attr);
 	return AV_MADE_HERE(struct av_qp,
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
@@ -270,7 +268,6 @@ static int reset_qp(struct av_qp *qp)
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_QP, ibv_destroy_qp, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_QP, ibv->context, ibv->qp_num, 0);
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -337,7 +334,6 @@ static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
 			   struct ibv_qp_init_attr *init)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_QP, ibv_query_qp, "IBVERBS_1.1", ibv, attr, attr_mask,
 			init);
 	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_QP, ibv->context, ibv->qp_num, 0);
@@ -362,8 +358,7 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 
 AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(ibv);
+	AV_PASS_ON(ibv->context, ibv_qp_to_qp_ex, "IBVERBS_1.6", ibv);
 	struct av_qp *qp = av_qp_find(ibv);
 
 	return qp && qp->extended ? &qp->ex : NULL;
@@ -371,8 +366,7 @@ AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 
 AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	if (!av_ours(qp->context))
-		return AV_NEXT(ibv_query_qp_data_in_order, "IBVERBS_1.14")(qp, op, flags);
+	AV_PASS_ON(qp->context, ibv_query_qp_data_in_order, "IBVERBS_1.14", qp, op, flags);
 	return 0;
 }
 
@@ -623,7 +617,6 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_QP, ibv_modify_qp, "IBVERBS_1.1", ibv, attr,
 			attr_mask);
 	struct av_context *ctx = av_context_of(ibv->context);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "verbs/objects.h"
 
-#include "base/thread.h"
 #include "transport/transport.h"
 #include "verbs/next.h"
 
@@ -531,8 +530,7 @@ static int check_qp_init_attr_ex(const struct ibv_context *context,
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, CREATE_QP_EX, context);
+	AV_BEGIN(av_fail_null, CREATE_QP_EX, context);
 	const uint32_t mask = attr->comp_mask;
 	struct av_qp_extra extra = {
 		.blocks_loopback = (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/thread.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
@@ -100,7 +99,6 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_SRQ, ibv_create_srq, "IBVERBS_1.1", pd, init);
 	struct av_context *ctx = av_context_of(pd->context);
 	int err = check_srq_create(ctx, pd, &init->attr);
@@ -132,8 +130,7 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
 {
-	AV_UNCANCELLED;
-	AV_FAIL_IF_LACKING(av_fail_null, CREATE_SRQ_EX, context);
+	AV_BEGIN(av_fail_null, CREATE_SRQ_EX, context);
 	const uint32_t basic = IBV_SRQ_INIT_ATTR_PD;
 	const uint32_t xrc =
 		basic | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -187,7 +184,6 @@ static int modify_srq(struct av_context *ctx, struct av_srq *srq, const struct i
 
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_SRQ, ibv_modify_srq, "IBVERBS_1.1", ibv, attr, mask);
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq = av_srq_find(ibv);
@@ -206,7 +202,6 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 
 AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_SRQ, ibv_query_srq, "IBVERBS_1.1", ibv, attr);
 	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_SRQ, ibv->context, 0, 0);
 	struct av_srq *srq = av_srq_find(ibv);
@@ -225,7 +220,6 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
-	AV_UNCANCELLED;
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_SRQ, ibv_destroy_srq, "IBVERBS_1.1", ibv);
 	AV_FAIL_ON_DEMAND(av_fail_errno, DESTROY_SRQ, ibv->context, 0, 0);
 	struct av_context *ctx = av_context_of(ibv->context);

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "base/thread.h"
 #include "transport/observed.h"
 #include "verbs/objects.h"
 
@@ -29,6 +30,13 @@ static inline void *av_next(const char *name, const char *version)
 		newer_ ? newer_(__VA_ARGS__) : (missing);          \
 	})
 
+/* Return from the verb with what the system's gives for @args, unless the context is ours. */
+#define AV_PASS_ON(context, name, version, ...)                     \
+	do {                                                        \
+		if (!av_ours(context))                              \
+			return AV_NEXT(name, version)(__VA_ARGS__); \
+	} while (0)
+
 /* Return from the verb with a failure if the adapter lacks it that the device behaves as. */
 #define AV_FAIL_IF_LACKING(fail, id, context)                                                  \
 	do {                                                                                   \
@@ -37,13 +45,18 @@ static inline void *av_next(const char *name, const char *version)
 			return fail(AV_VERB_##id, lacking_);                                   \
 	} while (0)
 
+/* How a verb of our contexts begins. Variables follow, so that they can begin with their values. */
+#define AV_BEGIN(fail, id, context) \
+	AV_UNCANCELLED;             \
+	AV_FAIL_IF_LACKING(fail, id, context)
+
 /*
- * The first statement of a verb on @object. Returns from the verb unless the object is of one of
- * our contexts: fails with EINVAL for NULL, and calls the system's verb for another provider's.
- * Then AV_FAIL_IF_LACKING().
- * @fail: av_fail_errno() or its like. Variables follow, so that they can begin with their values.
+ * How an exported verb on @object begins: the same, but first returns from the verb unless the
+ * object is of one of our contexts: fails with EINVAL for NULL, and calls the system's verb for
+ * another provider's. @fail: av_fail_errno() or its like
  */
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
+	AV_UNCANCELLED;                                                                          \
 	do {                                                                                     \
 		if (!(object))                                                                   \
 			return fail(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_NO_OBJECT, 0, 0));  \
