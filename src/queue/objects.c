@@ -7,41 +7,23 @@
 
 /* --- walking ---------------------------------------------------------------------- */
 
-const struct av_qp_shared *av_qp_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_qp_shared *qp = av_qp_at(seg, *index);
-
-		*index += qp ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (qp && atomic_load_explicit(&qp->qpn, memory_order_acquire))
-			return qp;
+/* Defines the walk over a table in @chunk entries each, of which those in use have @mark. */
+#define NEXT(name, type, at, chunk, mark)                                              \
+	const struct type *name(const struct av_seg *seg, uint32_t *index)             \
+	{                                                                              \
+		while (*index < AV_SLAB_CHUNKS * (chunk)) {                            \
+			const struct type *o = at(seg, *index);                        \
+                                                                                       \
+			*index += o ? 1 : (chunk) - *index % (chunk);                  \
+			if (o && atomic_load_explicit(&o->mark, memory_order_acquire)) \
+				return o;                                              \
+		}                                                                      \
+		return NULL;                                                           \
 	}
-	return NULL;
-}
 
-const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_cq_shared *cq = av_cq_at(seg, *index);
-
-		*index += cq ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (cq && atomic_load_explicit(&cq->id, memory_order_acquire))
-			return cq;
-	}
-	return NULL;
-}
-
-const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_RQ_CHUNK) {
-		const struct av_rq_shared *rq = av_rq_at(seg, *index);
-
-		*index += rq ? 1 : AV_RQ_CHUNK - *index % AV_RQ_CHUNK;
-		if (rq && atomic_load_explicit(&rq->id, memory_order_acquire))
-			return rq;
-	}
-	return NULL;
-}
+NEXT(av_qp_next, av_qp_shared, av_qp_at, AV_OBJ_CHUNK, qpn)
+NEXT(av_cq_next, av_cq_shared, av_cq_at, AV_OBJ_CHUNK, id)
+NEXT(av_srq_next, av_rq_shared, av_rq_at, AV_RQ_CHUNK, id)
 
 /* --- users ------------------------------------------------------------------------- */
 
@@ -171,42 +153,6 @@ static void add_gauges(const struct av_seg *seg, struct av_counted *counted)
 	av_region_report_of(seg, count_region, counted);
 }
 
-/* --- all contexts of a device ---------------------------------------------------- */
-
-/* Whom to tell of each object of the contexts. */
-struct each {
-	av_report_qp *qp;
-	av_report_cq *cq;
-	av_report_context *context;
-	av_report_pd *pd;
-	av_report_srq *srq;
-	void *arg;
-};
-
-static void qps_of(const struct av_seg *seg, void *arg)
-{
-	const struct each *each = arg;
-
-	visit_qps(seg, each->qp, each->arg);
-}
-
-static void cqs_of(const struct av_seg *seg, void *arg)
-{
-	const struct each *each = arg;
-
-	visit_cqs(seg, each->cq, each->arg);
-}
-
-void av_report_qps(const char *device, av_report_qp *visit, void *arg)
-{
-	av_seg_view_each(device, qps_of, &(struct each){.qp = visit, .arg = arg});
-}
-
-void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
-{
-	av_seg_view_each(device, cqs_of, &(struct each){.cq = visit, .arg = arg});
-}
-
 /* --- processes ------------------------------------------------------------------- */
 
 struct processes {
@@ -291,18 +237,16 @@ static struct users pd_users(const struct av_seg *seg)
 
 /* --- reports ----------------------------------------------------------------------- */
 
-static void context_in(const struct av_seg *seg, void *arg)
+static void visit_contexts(const struct av_seg *seg, av_report_context *visit, void *arg)
 {
 	const struct av_context_info info = {.pid = seg->head->pid, .context = seg->head->ref};
-	const struct each *each = arg;
 
-	each->context(&info, each->arg);
+	visit(&info, arg);
 }
 
-static void pds_in(const struct av_seg *seg, void *arg)
+static void visit_pds(const struct av_seg *seg, av_report_pd *visit, void *arg)
 {
 	const struct users users = pd_users(seg);
-	const struct each *each = arg;
 
 	for (uint32_t i = 0; i <= AV_MAX_PD; i++) {
 		struct av_pd_info info = {
@@ -313,14 +257,13 @@ static void pds_in(const struct av_seg *seg, void *arg)
 		};
 
 		if (atomic_load(&seg->head->pds[i / 64]) & 1ull << i % 64)
-			each->pd(&info, each->arg);
+			visit(&info, arg);
 	}
 	free(users.of);
 }
 
-static void srqs_in(const struct av_seg *seg, void *arg)
+static void visit_srqs(const struct av_seg *seg, av_report_srq *visit, void *arg)
 {
-	const struct each *each = arg;
 	const struct av_rq_shared *rq;
 	uint32_t at = 0;
 
@@ -335,24 +278,34 @@ static void srqs_in(const struct av_seg *seg, void *arg)
 			.seg = seg,
 		};
 
-		each->srq(&info, each->arg);
+		visit(&info, arg);
 	}
 }
 
-void av_report_contexts(const char *device, av_report_context *visit, void *arg)
-{
-	av_seg_view_each(device, context_in, &(struct each){.context = visit, .arg = arg});
-}
+struct each {
+	void (*visit)(void);
+	void *arg;
+};
 
-void av_report_pds(const char *device, av_report_pd *visit, void *arg)
-{
-	av_seg_view_each(device, pds_in, &(struct each){.pd = visit, .arg = arg});
-}
+/* Defines av_report_KINDs(): the same for all contexts of a device. */
+#define REPORT(kind)                                                                              \
+	static void kind##s_of(const struct av_seg *seg, void *arg)                               \
+	{                                                                                         \
+		const struct each *each = arg;                                                    \
+                                                                                                  \
+		visit_##kind##s(seg, (av_report_##kind *)each->visit, each->arg);                 \
+	}                                                                                         \
+                                                                                                  \
+	void av_report_##kind##s(const char *device, av_report_##kind *visit, void *arg)          \
+	{                                                                                         \
+		av_seg_view_each(device, kind##s_of, &(struct each){(void (*)(void))visit, arg}); \
+	}
 
-void av_report_srqs(const char *device, av_report_srq *visit, void *arg)
-{
-	av_seg_view_each(device, srqs_in, &(struct each){.srq = visit, .arg = arg});
-}
+REPORT(qp)
+REPORT(cq)
+REPORT(context)
+REPORT(pd)
+REPORT(srq)
 
 uint32_t av_srq_qp(const struct av_srq_info *srq, uint32_t *index)
 {

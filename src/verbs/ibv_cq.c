@@ -282,11 +282,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 /* Entries have monotonic time. The clocks' difference changes only when somebody sets the time. */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
-	       (av_now_ns() - cq_of(ex)->stamp_ns);
+	return av_now_real_ns() - (av_now_ns() - cq_of(ex)->stamp_ns);
 }
 
 static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)

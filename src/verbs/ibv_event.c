@@ -305,8 +305,7 @@ static int wait_readable(int fd, bool others, uint64_t until_ns)
 		left = OTHERS_NAP_NS;
 	if (left > LONGEST_NAP_NS)
 		left = LONGEST_NAP_NS;
-	t = (struct timespec){.tv_sec = (time_t)(left / NS_PER_S),
-			      .tv_nsec = (long)(left % NS_PER_S)};
+	t = av_timespec(left);
 	return ppoll(&p, 1, &t, NULL) < 0 ? errno : 0;
 }
 
