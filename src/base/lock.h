@@ -61,8 +61,7 @@ void av_lock_order_forked(void);
  *
  * The word is the identity of the owning *process* (av_lock_self); 0: free. A waiter spins, yields,
  * then naps, and sometimes checks whether the owner lives. If not, it takes the lock over, and
- * repairs what it protects. A release wakes nobody: it is a single store. A robust pthread mutex
- * takes four times as long, and the paths that take these locks have about 100 ns.
+ * repairs what it protects. A release wakes nobody: it is a single store.
  *
  * Locks are not recursive. A holder does bounded work: it touches no memory of the program, and
  * waits for nothing. A long lock is such a word, too: queue/qp.h.

@@ -108,10 +108,8 @@ AV_MUST_USE bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t 
 /*
  * A program that opens /dev/infiniband/rdma_cm gets an event channel: one end of a pair of sockets,
  * readable while events wait. A socket option marks it, and names its number. When the program has
- * closed all copies of its end, the library's end becomes readable.
- *
- * The program may close either descriptor at any moment, and another file may get its number. So
- * each use checks the descriptor first: base/file.h the library's end, the mark the program's.
+ * closed all copies of its end, the library's end becomes readable. Each use checks the descriptor
+ * first: base/file.h the library's end, the mark the program's.
  */
 
 struct av_cm_id;

@@ -115,15 +115,9 @@ enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
 AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
 
 /*
- * Cutting a copy that the kernel makes into pieces: others see whole words, and the last byte last.
- *
- * The kernel copies each element of an iovec with one byte-string instruction. Its stores to
- * different 64-byte lines may become visible in any order; stores of different instructions keep
- * their order (Intel SDM volume 3, "Memory-ordering model for string operations"). Measurements
- * add: within a line, stores ascend. Words stay whole in whole lines, and in one element that
- * covers the rest of a line. But the kernel stores elements of only one or two words, and words
- * after a partial one, byte by byte. So a copy is cut into four pieces: to the first word boundary
- * of the destination, to the first line boundary, whole lines, and the last line, partial or whole.
+ * Cutting a copy that the kernel makes into pieces, so that others see whole words, and the last
+ * byte last (docs/COPY.md, "By the kernel"): up to the first word boundary of the destination, to
+ * its first line boundary, whole lines, and the last line, partial or whole.
  *
  * Pure functions. Source and destination must have the same offset in a line.
  */
@@ -145,17 +139,14 @@ void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, s
 
 /*
  * Copies memory that belongs to the program. Unlike memcpy():
- * - Order: the last (partial) word is stored last, with release, because programs poll the last
- *   byte of an RDMA WRITE. Below 16 KiB all bytes become visible in ascending address order. (On
- *   arm64 the last word follows all others, which have no order among themselves.) An aligned
+ * - Order: the last (partial) word is stored last, with release. Below 16 KiB all bytes become
+ *   visible in ascending address order (on arm64 the last word follows all others). An aligned
  *   8-byte word of the destination is never torn if its 8 source bytes are copied together.
  * - Faults are return values: an address that is unmapped, protected or beyond the end of its file
  *   ends the copy with AV_COPY_FAULT. The program gets no signal.
  * - It reads and writes nothing but the two ranges.
  *
- * If the program has replaced our handler of SIGSEGV and SIGBUS, or blocks them in this thread
- * (noticed at the next tick of the coarse clock), av_copy() makes system calls instead, slower and
- * equally safe: process_vm_readv() on its own process, or a pipe (docs/COPY.md).
+ * Without our signal handler it makes system calls instead, slower and equally safe: docs/COPY.md.
  */
 
 enum av_copy_result {

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The guarded routines in assembly, and the table of their landings.
+ * The guarded routines in assembly, and the table of their landings: docs/COPY.md.
  *
- * Only in assembly is it known which instructions can fault, and no compiler or sanitizer moves,
- * merges, widens or instruments the accesses. Leaving in the middle loses nothing: no stack is
- * used, no callee-saved register is changed, and the three registers of a copy (destination,
- * source, bytes left) always describe what is left, because they advance only after a store.
- *
- * A copy is head, blocks, words, tail. The head reaches a word boundary of the destination with
- * aligned stores of 1, 2 and 4 bytes. Then come aligned words or vectors of them; then 4, 2 and 1
- * bytes as left over. So every store is aligned to its size, no aligned word is written in parts
- * unless the range covers only a part of it, and the order is ascending. A block loads everything
- * before it stores anything, so ranges may overlap if the destination is the lower one.
- *
- * The inner part of a large copy (copy/copy.h) has two routines without any order, for whole words.
+ * Leaving in the middle loses nothing: the three registers of a copy (destination, source, bytes
+ * left) always describe what is left, because they advance only after a store. A block loads
+ * everything before it stores anything, so ranges may overlap if the destination is the lower one.
  *
  * After a fault the copy continues at "careful": word by word, after a second fault byte by byte.
  * The third fault ends it, with everything before the first inaccessible byte copied.

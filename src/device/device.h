@@ -133,33 +133,7 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
 
 /* === config ====================================================================== */
 
-/*
- * The grammar of ANYVERBS_DEVICES:
- *
- *     LIST    = ITEM *("," ITEM)
- *     ITEM    = DEVICE / PROFILE
- *     DEVICE  = NAME *(":" KEY "=" VALUE)
- *     PROFILE = "connectx" [":" COUNT] *(":" KEY "=" VALUE)
- *               (1 to 16 devices of that model; 1 without COUNT)
- *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . -
- *               (not "." or "..": it becomes the name of a directory)
- *
- *     link=ethernet|infiniband     link layer of the port; ethernet
- *     mtu=256|512|1024|2048|4096   of the port, in bytes; default: 4096 on InfiniBand, on Ethernet
- *                                  the largest that all interfaces carry
- *     lid=1..49151                 InfiniBand only, unicast; default: position in the list + 1, or
- *                                  the next free one
- *     guid=16 hex digits, not 0    node GUID; default: derived from the host's identity
- *     gids=1..AV_GID_MAX           length of the GID table; default: AV_GID_MAX
- *     strict, or strict=FREEDOM *("," FREEDOM)
- *                                  the freedoms of observe/freedom.h, all or these
- *     seed=1..2^64-1               what decides their use; default: another for each context
- *     as=mlx5|rxe|siw|irdma|efa|bnxt|hns|erdma
- *                                  the adapter that it behaves as: device/model.h
- *     gid_rows=single|mlx5         Ethernet: the rows of av_gid_table(); default: the model's
- *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
- *                                  smaller limits: 1 to the default in base/limits.h
- */
+/* Parsing ANYVERBS_DEVICES. anyverbs_config(5) has its grammar and the defaults. */
 
 #define AV_COMPLAINT_MAX   16  /* complaints that are recorded */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */

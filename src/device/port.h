@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ports: the GID table, the state and the MTU of each, and the watch that has them follow the host.
+ * Ports: the GID table, the state and the MTU of each, and the watch that has them follow the host:
+ * anyverbs_config(5), "link". All contexts of a device in one network namespace share one port if
+ * they want the same kind of GID table, from the first open to the last close. The thread that
+ * notices a change, in the watch or in a query, updates the table and raises the events in all
+ * contexts. New rows fill the first empty ones, as in the kernel's table.
  *
- * All contexts of a device in one network namespace share one port if they want the same kind of
- * GID table. The port exists from the first open to the last close.
- *
- * The GID table follows the host's addresses. The thread that notices a change, in the watch or in
- * a query, updates the table and raises IBV_EVENT_GID_CHANGE in all contexts. A row that stays
- * valid keeps its index. New rows fill the first empty ones, as in the kernel's table.
- *
- * The port goes down (IBV_EVENT_PORT_ERR) when all interfaces of its GIDs are down. It comes up
- * (IBV_EVENT_PORT_ACTIVE) when an interface reaches as far as before (enum av_link). An interface
- * that is up but has lost its addresses does not take the port down.
+ * The port comes up when an interface reaches as far as before (enum av_link). An interface that is
+ * up but has lost its addresses does not take it down.
  *
  * @netns: the network namespace of this thread. "Joined": the directory is joined. What
  * queries the host makes system calls and keeps errno; any thread, joined or not.
@@ -83,11 +79,8 @@ unsigned int av_port_force(const char *device, bool down);
 
 /*
  * While this process has contexts open, the watcher's thread (base/watcher.h) follows the host's
- * addresses. rtnetlink reports changes in the network namespace of the thread that opened the first
- * context. Without netlink, only queries bring a port up to date.
- *
- * A thread is needed: a program may poll its asynchronous descriptor and never call the library.
- * The netlink socket cannot make that descriptor readable: many changes turn out to be no event.
+ * addresses, by rtnetlink in the network namespace of the thread that opened the first context;
+ * without that, only queries do. A program may poll its asynchronous descriptor and never call us.
  */
 
 /*

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switches of a device, as real adapters have them in firmware settings (mlxconfig). A switch has a
- * value in force ("current") and a value for after the next reset ("next boot"). "anyverbs config"
- * and "anyverbs reset" change them. Two text files have a line for a device: the switches on.
- *
- * - current: BASE/anyverbs-UID.current, where BASE is av_folder_base(). If the file is missing, the
- *   next-boot values are in force. So a restart of the host that clears BASE acts as a reset.
- * - next boot: $XDG_CONFIG_HOME/anyverbs/next-boot or $HOME/.config/anyverbs/next-boot. If that
- *   file cannot be written, or ANYVERBS_DIR is set: BASE/anyverbs-UID.next-boot.
+ * Switches of a device, as real adapters have them in firmware settings: those in force
+ * ("current"), and those after the next reset ("next boot"). Two text files have a line for a
+ * device: BASE/anyverbs-UID.current, where BASE is av_folder_base(), and anyverbs/next-boot in the
+ * user's configuration folder, else BASE/anyverbs-UID.next-boot. Without the first, the second
+ * counts: a restart of the host that clears BASE acts as a reset.
  *
  * A context copies the values in force when it is opened. A reset fails while any context that has
  * not failed is open, so all working contexts agree.

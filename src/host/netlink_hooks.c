@@ -162,12 +162,9 @@ static bool is_emulated_nl_send(int fd, const void *to, socklen_t len)
 }
 
 /*
- * The request goes to a socket of ours that lives as long as the call. So the kernel reads the
- * program's memory, binds the program's socket and reports its port. We send the answers to that
- * port, and they wait in the program's socket like those of the kernel.
- *
- * The kernel makes a long dump while the program reads it. We get no notice of reads: a thread
- * waits for room in the program's socket, and sends the rest.
+ * The request goes to a socket of ours that lives as long as the call; we send the answers to the
+ * program's port (docs/NETLINK.md). The kernel makes a long dump while the program reads it. We get
+ * no notice of reads: a thread waits for room in the program's socket, and sends the rest.
  */
 
 /* Our ports: each thread has its own, above all PIDs. */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: files about our devices below /sys/class/infiniband and its neighbours.
- * vsysfs.c finds a path, vsysfs_show.c writes the contents, and the other files export functions
- * under the C library's names, through which programs see both: docs/VSYSFS.md.
- *
- * Each call computes its answer: there is nothing to lock, to free or to repair after fork().
- * Queries of a device do take locks and make system calls, without cancellation.
+ * The virtual sysfs (docs/VSYSFS.md): each call computes its answer, without a lock. Queries of a
+ * device do take locks and make system calls, without cancellation.
  */
 #pragma once
 
@@ -122,11 +118,9 @@ dev_t av_vsysfs_rdev(const struct av_device *dev);
 
 /*
  * What the functions share that we export under the C library's names. The descriptor of a virtual
- * file is a memfd named after the path, so the program can duplicate, inherit and close it without
- * our notice. An unusual mode (AV_VLIBC_MARK) makes our fstat() look at the name.
- *
- * Hooks run before main(), in forked children and in signal handlers. Passing a call on takes a few
- * instructions, no lock, no memory and no thread-local state.
+ * file is a memfd named after the path; an unusual mode (AV_VLIBC_MARK) makes our fstat() look at
+ * the name. Passing a call on takes a few instructions, no lock, no memory and no thread-local
+ * state.
  */
 
 /* So a function whose name ends in "64" equals the one without. */

@@ -138,13 +138,11 @@ ssize_t av_vlibc_length(const char *text, size_t max)
 /* --- channels of rdma_cm ------------------------------------------------------------ */
 
 /*
- * Descriptors of /dev/infiniband/rdma_cm are sockets with a mark (cm/id.h), and every write(2) of
- * the program comes here. So the library keeps a set of descriptors that may be channels: those
- * that it opened, and duplicates of these. For all others a call costs a look at the set; for those
- * in it, a query of the kernel for the mark. The set is a hint: a wrong member costs a system call.
- * No number leaves it, since the child of vfork() and a thread of unshare(CLONE_FILES) share this
- * memory, but not the descriptors: if a channel is closed there, it may be open here. All is
- * async-signal-safe, without a lock.
+ * Descriptors that may be channels: those that the library opened as /dev/infiniband/rdma_cm, and
+ * duplicates of these. For all others a write(2) costs a look at the set; for a member, a query of
+ * the kernel for the socket's mark (cm/id.h). No number leaves the set, since the child of vfork()
+ * and a thread of unshare(CLONE_FILES) share this memory, but not the descriptors: what is closed
+ * there may be open here. All is async-signal-safe.
  */
 
 #define TRACKED	  1024u /* numbers with a bit each; those above share one */

@@ -3,9 +3,6 @@
  * The tree and its contents: a table of path patterns. A component in angle brackets stands for all
  * names of devices, table rows, network interfaces or statistics. A directory contains every
  * pattern that is one component longer than its own.
- *
- * As in the kernel's sysfs, entries of a class link to directories below /sys/devices, which link
- * back: "device" to the adapter's directory, whose name identifies it, "subsystem" to the class.
  */
 #include "host/vsysfs.h"
 

@@ -12,14 +12,11 @@
 /* === odp table =================================================================== */
 
 /*
- * The device page table of a context (docs/ODP.md): for which pages of the owner's address space
- * does the device hold a valid translation, for reading and for writing? A wrong bit falsifies a
- * count, never a byte.
+ * The device page table of a context (docs/ODP.md). A wrong bit falsifies a count, never a byte.
  *
  * A sparse radix tree in the context's segment (AV_ODP_OFFSET), over 4 KiB pages (whatever the
  * system's page size) of a 47-bit address space: 13 bits root, 11 bits middle, 11 bits leaf, 2 bits
- * per page. Pages above are never valid. Each entry that leads to a leaf also counts its
- * invalidations; the sum over a range is its *stamp*.
+ * per page. Pages above are never valid.
  *
  * Lock-free, from any thread of any process, and from the listener. Only av_odp_prepare() and
  * av_odp_root_make() allocate, from the segment; nothing uses the program's heap.
@@ -278,11 +275,8 @@ void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
  * Track the mappings in a range of the owner's address space, whole ones: docs/ODP.md. A mapping
  * that cannot be tracked is skipped, and its invalidations go unnoticed.
  *
- * Call it between av_odp_prepare() and the access. The listener changes @unmaps, which invalidates
- * what threads remember, before it changes the stamp: a thread that has a stamp from after an
- * invalidation does not use what it remembered before. A change before the access that is not
- * tracked needs no report: the access itself meets the new mapping.
- *
+ * Call it between av_odp_prepare() and the access: a change before the access that is not tracked
+ * needs no report, since the access itself meets the new mapping.
  * Context: any thread of any process, before an access that will make pages valid; holds no lock
  * that others spin on. System calls unless this thread has tracked the range lately. No
  * cancellation point; keeps errno.

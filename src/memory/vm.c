@@ -2,12 +2,10 @@
 /*
  * Copies that the kernel makes between two processes, and how an owner takes a key back meanwhile.
  *
- * A peer's call reads its remote iovec from the pin (segment/segment.h) when it begins. The peer
- * writes the iovec, then checks whether the key is revoked. The owner revokes the key, then empties
- * the iovec. Both execute a full barrier in between. So a peer that has not checked yet sees the
- * revocation, and one that has checked copies nothing. Only a call that has already begun still
- * copies: the owner (deferred_free.c) waits for it, unless its thread is stopped: that is before a
- * call or after it, never in one.
+ * A peer's call reads its remote iovec from the pin (segment/segment.h) when it begins; the owner
+ * revokes the key, then empties the iovec (docs/concurrency, handshake 16). Only a call that has
+ * already begun still copies: the owner (deferred_free.c) waits for it, unless its thread is
+ * stopped: that is before a call or after it, never in one.
  */
 #include "memory/region.h"
 

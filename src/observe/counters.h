@@ -2,9 +2,6 @@
 /*
  * The counters, and the names under which users see them.
  *
- * Counters of the data path are in shared objects, in cache lines that the executing thread writes
- * anyway. Counting is a plain addition by the holder of the lock.
- *
  * A slot of an object table keeps its counters for the next object, so the sum of all never falls.
  * An object's count is the slot's value minus that at its creation (@before). A context that ends
  * adds its counts to the device's totals (registry/context_rows.c).

@@ -30,11 +30,8 @@ enum av_cm_phase { AV_CM_PHASES(AV_CM_PHASE_ID) AV_CM_PHASE_N };
 /*
  * The flight recorder is a ring of records in a file of the directory's folder. All the user's
  * processes append one record for each refusal and each failed completion, none for success. The
- * last process removes the file if it has no record.
- *
- * A writer claims a number, which is also the record's slot in the ring, and writes the record's
- * stamp last. If the writer died, or another one overtook it by a whole ring, the record fails its
- * checksum, and readers skip it. So no thread waits, and a corrupted record is never shown.
+ * last process removes the file if it has no record. Of two records in one place, or half a record,
+ * readers see nothing: docs/concurrency/HANDSHAKES.md.
  */
 
 #define AV_FLIGHT_RECORDS 4096u

@@ -327,14 +327,11 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 
 /*
  * Abandoned producer rings. A debugger or SIGSTOP may stop an appender that holds the producer
- * ring's lock. Other appenders must not wait for it, and nobody can prevent its stores when it
- * continues. So the owner abandons this ring, and copies its entries to new memory for the other
- * one, which everybody uses from then on. Nobody reads what the stopped appender still stores. When
- * it continues, it finds that its ring is not the used one, and appends its entry again. Then the
- * owner frees the abandoned memory. Only one ring is abandoned at a time.
- *
- * The appender stores its entry, then reads which producer ring is used. The owner changes the used
- * one, then reads the entries. Each has a full barrier in between, so one of them sees the other.
+ * ring's lock, and nobody can prevent its stores when it continues. So the owner abandons this
+ * ring, and copies its entries to new memory for the other one, which everybody uses from then on
+ * (docs/concurrency, handshake 15). When the appender continues, it finds that its ring is not the
+ * used one, and appends its entry again. Then the owner frees the abandoned memory. Only one ring
+ * is abandoned at a time.
  */
 
 /*
@@ -382,16 +379,9 @@ struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t
  * completion channel until a thread first waits here; then each event ends one wait.
  *
  * @ready becomes 1 with the event of an armed CQ, and 0 when a waiter takes the event, or somebody
- * arms the CQ again. So at most one event can be taken. No wake-up is lost:
- * - The sender stores 1, then reads @waiters. A waiter increments @waiters, then reads @ready. All
- *   four are sequentially consistent, and the kernel compares @ready with 0 under its lock before
- *   the thread sleeps.
- * - FUTEX_WAKE wakes one thread. That thread takes the event, or finds that another one has. A
- *   thread that wakes for another reason (time, a signal) tries to take the event once more, too.
- * - Arming again cancels an event that nobody has taken, and checks the entries: those of the event
- *   are still in the CQ, or were polled.
- * - A sender may be killed after it published its entry and before it woke a thread. So a thread
- *   checks the entries at least every av_notify_nap_ns.
+ * arms the CQ again. So at most one event can be taken. docs/concurrency, handshake 13, says why no
+ * wake-up is lost. A sender may be killed after it published its entry and before it woke a thread.
+ * So a thread checks the entries at least every av_notify_nap_ns.
  */
 
 /* The longest sleep, in nanoseconds. Only tests change it. */

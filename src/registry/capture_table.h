@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running captures: which traffic is written to which file. The directory has the table, because
- * the executor of a request writes its frames, and may be another process than the poster.
- *
- * A capture covers the contexts of one process or of all, and one device or all. It ends when
- * somebody ends it, or with the process that began it.
+ * Running captures: the executor of a request writes its frames, and may be another process than
+ * the poster. A capture ends when somebody ends it, or with the process that began it.
  *
  * Context: the process has joined the directory. av_capture_begin() changes it (-EBUSY: it timed
  * out); all other functions are lock-free.

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The directory: one small shared file per user, the only thing that processes find by name. It
- * lists the processes that use anyverbs, their open contexts, and the owner of each QP number.
+ * The directory: one small shared file per user, the only thing that processes find by name.
  *
  * Place: DIR/anyverbs-UID-LAYOUT/ (mode 0700). DIR is $ANYVERBS_DIR, or else the first usable one
  * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. In it, each context has a folder "cSLOT-GENERATION" with
  * its tables, socket and FIFOs; a process that receives packets has a socket "pSLOT-GENERATION".
  *
- * Life and death: a process holds a record lock on the byte of its slot. The kernel drops the lock
- * when the process ends in any way. The lock belongs to the open file (F_OFD_SETLK), so it survives
- * when the program closes another descriptor of that file. A forked child closes the file that it
- * inherits. Whoever joins or leaves next sweeps the dead: removes their folders and frees their
- * numbers. The last process to leave locks the bytes of all slots, so that nobody joins, and
+ * Life and death: a process holds a record lock on the byte of its slot, of the open file
+ * (F_OFD_SETLK), so it survives when the program closes another descriptor of that file. Whoever
+ * joins or leaves next sweeps the dead. The last process to leave locks the bytes of all slots, and
  * removes everything but two small files, unless they are empty: the counts of devices
  * (av_dir_counts_keep()), and the record of failures (observe/flight.h).
  *
  * A reference to a process or a context is generation << AV_REF_SLOT_BITS | slot. It is never 0,
  * and differs from those of the next 2^20 users of the slot, so that a stale one is recognised.
  *
- * Locks: a process that is stopped (SIGSTOP, a debugger) blocks no other. So a process claims its
- * slot by the record lock, and rows of contexts and numbers by compare-and-swap. The change lock
- * serialises all other changes. Whoever waits for it in vain fails (-EBUSY), or leaves the work to
- * the next one. Look-ups read single words without a lock.
- *
- * Returned descriptors are close-on-exec, and the caller's to close. "Joined": to the directory.
+ * Locks: registry/README.md. Whoever waits for the change lock in vain fails (-EBUSY), or leaves
+ * the work to the next one. Returned descriptors are close-on-exec, and the caller's to close.
+ * "Joined": to the directory.
  */
 #pragma once
 

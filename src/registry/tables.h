@@ -118,17 +118,15 @@ AV_MUST_USE bool av_process_socket(struct sockaddr_un *a, uint32_t proc);
 void av_process_socket_remove(uint32_t proc);
 
 /*
- * Processes that share UDP port 4791 of an address (a group), and the owners of queue pair numbers.
- * With both, the kernel delivers each packet to the right process (SO_REUSEPORT, net/socket.h).
+ * Processes that share UDP port 4791 of an address (a group), and the owners of queue pair numbers,
+ * by blocks (AV_QPN_BLOCK()). With both, the kernel delivers each packet to the right process
+ * (SO_REUSEPORT, net/socket.h).
  *
  * The kernel keeps the sockets of an address in an array. It appends a new socket; when a socket
  * closes, the last one takes its place. No process can read the array, so the directory has a copy,
  * which follows the same rule. The copy may be late, or wrong: of two processes that died, nobody
  * knows which died first. So delivery is correct without it. A process that gets another one's
  * packet learns its own place in the array from that.
- *
- * Queue pair numbers belong to processes by blocks (AV_QPN_BLOCK()). The numbers of a process lie
- * close together (numbers.c), so the program for the kernel is short.
  *
  * Context: within a change of the directory, unless a function says otherwise.
  */

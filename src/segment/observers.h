@@ -26,11 +26,8 @@ void av_capture_unwatch_context(struct av_seg *seg);
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
 
 /*
- * Fault rules of a context come from two places:
- *
- *   ANYVERBS_FAULTS                  of the process, read when it opens its first context
- *   BASE/anyverbs-UID.faults.DEVICE  of a device, until cleared ("anyverbs faults");
- *                                    BASE: av_folder_base()
+ * Fault rules of a context: those of ANYVERBS_FAULTS, which its process reads when it opens its
+ * first context, and the device's, in BASE/anyverbs-UID.faults.DEVICE (BASE: av_folder_base()).
  *
  * A context with rules has the flag AV_WATCHED_FAULTS. Whoever changes the rules of a device
  * increments @faults_change in all contexts of the device, sets the flag, and calls their processes

@@ -45,12 +45,11 @@ enum av_pages_wish {
 };
 
 /*
- * A block of whole pages. They have 4 KiB, or 2 MiB (huge); each page is physically contiguous.
- * Regions that the library allocates lie on them, and large rings.
- *
- * Blocks lie at the end of the heap, which grows towards them. The library makes huge pages by
- * MADV_COLLAPSE, which needs neither privilege nor setting, except that THP must not be denied for
- * shared memory. Every block is backed before the caller gets it.
+ * A block of whole pages, of 4 KiB or 2 MiB (huge), each physically contiguous: for regions that
+ * the library allocates, and large rings. They lie at the end of the heap, which grows towards
+ * them. The library makes huge pages by MADV_COLLAPSE, which needs neither privilege nor setting,
+ * except that THP must not be denied for shared memory. Every block is backed before the caller
+ * gets it.
  *
  * Other processes may have mapped a block as a shared region. Then its free is deferred: nobody
  * reuses its range until the last of them ends its use.
@@ -169,13 +168,11 @@ void av_pages_owner_forked(struct av_seg *seg);
 /*
  * Files that the program itself shares: mappings of files of memory (memfd, tmpfs, hugetlbfs). A
  * region may lie in a run of such mappings, side by side in its process. Then a descriptor in the
- * segment lists the run (memory/key.h). Peers map the same files in the same order, as a view, and
- * copy to and from the region by plain copies.
+ * segment lists the run (memory/key.h), and peers map the same files in the same order, as a view.
  *
  * A peer opens the file as the program has it: by the program's descriptors in /proc, or by its
- * name in /dev/shm or /dev/hugepages; from another PID namespace, by the context's socket
- * (segment/segment.h). The owner itself opens and closes nothing, because a close would end its
- * locks of the file (fcntl(2)).
+ * name in /dev/shm or /dev/hugepages; from another PID namespace, by the context's socket. The
+ * owner itself opens and closes nothing: a close would end its locks of the file (fcntl(2)).
  */
 
 #define AV_FILE_RUN	    1u /* instead of a part's offset on the shared heap */

@@ -2,10 +2,6 @@
 /*
  * The segment: the shared half of an open context, memory that the owner and all peers map whole.
  * Its layout, the functions that map it, its locks, and the doorbells that wake its owner.
- *
- * Segments contain offsets and indices, never pointers. A word of a peer's segment passes
- * av_seg_at() or av_seg_piece() before it becomes a pointer. So a peer that stores nonsense damages
- * only its own traffic.
  */
 #pragma once
 
@@ -40,9 +36,6 @@
  *                     av_copy(), so that a full file system is an error and not a SIGBUS
  *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). A file of the context's folder is
  *                     mapped here: the counters outlive a process that is killed
- *
- * Each table of objects has one fixed type. Memory that once held a queue pair never holds anything
- * else. So a peer with a stale index finds a valid lock, and a number that does not match.
  */
 
 #define AV_SEG_MAGIC	    0x746e656d67657361ull

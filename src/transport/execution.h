@@ -164,12 +164,11 @@ void av_after_do(struct av_after *after);
  * Both sides copy a large message: the sender, and threads of the receiver whose poll of the CQ
  * finds nothing. No poller has to help.
  *
- * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), and copies
- * chunks from the front. A CQ has one open message at a time; another sender copies alone. Pollers
- * of that CQ claim chunks from the back, one at a time. While a poller copies its chunk, it holds
- * the lock @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed,
- * the sender takes @chunk. From then on, no poller writes to the buffer. If a poller failed to copy
- * its chunk, or died during the copy, the sender copies the whole message again, without help.
+ * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), one at a
+ * time, and copies chunks from the front. Pollers of that CQ claim chunks from the back. While a
+ * poller copies its chunk, it holds the lock @chunk, and pins of both keys, which it looked up
+ * itself. When all chunks are claimed, the sender takes @chunk. If a poller failed to copy its
+ * chunk, or died during the copy, the sender copies the whole message again, without help.
  */
 
 /*
@@ -409,12 +408,9 @@ AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
 /*
  * By opcode. Operations on the requester's own keys run without a responder, under @req_lock alone.
  *
- * FLUSH: earlier requests of the queue pair have already written to the responder's memory, and
- * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
- * persistence: a FLUSH that asks for it fails the access check.
- *
- * ATOMIC WRITE copies its operand from the requester's memory first, as a WRITE does. The operands
- * of extended atomics lie at the end of the request's slot: av_sq_operands().
+ * FLUSH needs only a memory barrier: earlier requests have already written to the responder's
+ * memory, and processor caches are coherent. No key grants persistence: a FLUSH that asks for it
+ * fails the access check. ATOMIC WRITE copies its operand from the requester's memory first.
  * Source: IBTA volume 1, release 1.5.
  */
 extern av_operation *const av_operations[AV_WR_OPCODES + 1];

@@ -225,9 +225,7 @@ void av_srq_purge(struct av_seg *seg, uint32_t index);
  * In each open context, all queue pairs in use enter the error state, and their requests are
  * flushed. Then the context's process is called (av_seg_call()), whose connection manager reports
  * the failure to the ids of the device. Then IBV_EVENT_DEVICE_FATAL is raised once. From then on,
- * verbs that need the device fail with EIO. The program can still poll completions, post requests
- * (which are flushed), destroy objects, and close the context. A context that is opened later finds
- * a working device, as after the reset of an adapter.
+ * verbs that need the device fail with EIO. A context that is opened later finds a working device.
  *
  * Context: the directory is joined, and no lock is held; waits for requests in execution.
  */
@@ -378,14 +376,13 @@ AV_MUST_USE bool av_wire_catch_up(const struct av_qp_ref *end);
 /* === wire move =================================================================== */
 
 /*
- * Connections within one host that move to the wire: a request needs memory that only its owner can
- * access, since the kernel denies it to other processes (Yama, seccomp, another PID namespace).
+ * Connections within one host that move to the wire, where the kernel denies a request memory that
+ * only its owner can access (Yama, seccomp, another PID namespace).
  *
- * The refused side asks the peer to move: it sets the peer's @to_wire, and calls the peer's process
- * (av_seg_call()). The peer moves first, and then asks the refused side to. So each packet finds a
- * receiver that expects it. Both sides have counted PSNs alike, as on the wire. From then on, each
- * process executes in its own memory what the packets request. @to_wire of each queue pair records
- * the step. Each process moves only its own queue pair, in its timer thread.
+ * The refused side sets the peer's @to_wire, and calls the peer's process (av_seg_call()). The peer
+ * moves first, and then asks the refused side to, so each packet finds a receiver that expects it.
+ * From then on, each process executes in its own memory what the packets request. @to_wire of each
+ * queue pair records the step. Each process moves only its own queue pair, in its timer thread.
  */
 
 /*

@@ -2,10 +2,9 @@
 /*
  * Our objects, and what their files do for each other and for src/exp/.
  *
- * The program holds a pointer to the public struct, with which our struct begins. A verb never
- * trusts that pointer: it looks the handle up in the context's table, and compares. Behind the
- * public struct are AV_PEEK_PAD zero bytes, since providers of other devices read private fields of
- * their own there, whoever's object it is.
+ * A verb never trusts the program's pointer, to the public struct with which ours begins: it looks
+ * the handle up in the context's table, and compares. Behind the public struct are AV_PEEK_PAD zero
+ * bytes, since providers of other devices read private fields of their own there.
  */
 #pragma once
 
