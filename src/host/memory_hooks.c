@@ -334,10 +334,6 @@ AV_LIBC_ALIAS(setrlimit64, setrlimit);
 
 AV_FIND_NEXT(mlockall);
 
-#ifndef MCL_ONFAULT
-#define MCL_ONFAULT 4
-#endif
-
 /* Is it a mapping of a whole segment, of its tables, or of a peer's heap? Our blocks are not. */
 static bool is_sparse(const char *line, uint64_t bytes)
 {

@@ -18,46 +18,6 @@
 
 atomic_bool av_vlibc_handed_out;
 
-/* Before release 2.33 the C library exports no stat(); these are the system calls. */
-
-static int bare_fstatat(int dirfd, const char *path, struct stat *st, int flags)
-{
-	return (int)syscall(SYS_newfstatat, dirfd, path, st, flags);
-}
-
-static int bare_stat(const char *path, struct stat *st)
-{
-	return bare_fstatat(AT_FDCWD, path, st, 0);
-}
-
-static int bare_lstat(const char *path, struct stat *st)
-{
-	return bare_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
-}
-
-static int bare_fstat(int fd, struct stat *st)
-{
-	return (int)syscall(SYS_fstat, fd, st);
-}
-
-static void *bare_call(const char *name)
-{
-	static const struct {
-		const char *name;
-		void *call;
-	} bare[] = {
-		{"stat", bare_stat},
-		{"lstat", bare_lstat},
-		{"fstat", bare_fstat},
-		{"fstatat", bare_fstatat},
-	};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(bare); i++)
-		if (!strcmp(name, bare[i].name))
-			return bare[i].call;
-	return NULL;
-}
-
 static void *or_no_message(void *found)
 {
 	if (!found)
@@ -82,8 +42,6 @@ void *av_libc_find(const char *name, void *_Atomic *next)
 
 	if (!strcmp(name, "realpath"))
 		found = newer_realpath(found);
-	if (!found)
-		found = bare_call(name);
 	atomic_store_explicit(next, found, memory_order_relaxed);
 	errno = saved;
 	return found;

@@ -35,9 +35,6 @@
 #include "memory/key.h"
 #include "memory/region.h"
 
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 #ifndef UFFD_FEATURE_WP_ASYNC
 #define UFFD_FEATURE_WP_ASYNC (1 << 15)
 #endif
@@ -420,8 +417,6 @@ static int open_with(uint64_t features)
 	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
-	if (fd < 0 && errno == EINVAL) /* Linux before 5.11 */
-		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
 		close(fd);
 		errno = EINVAL;

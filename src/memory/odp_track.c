@@ -11,10 +11,6 @@
 #include "memory/key.h"
 #include "memory/region.h"
 
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
-
 /* What this thread has handled lately; valid while the context's @unmaps is unchanged. */
 #define SEEN	 4
 #define LOOKS	 16 /* attempts, if mappings change meanwhile */

@@ -14,11 +14,6 @@ size_t av_page_bytes(void)
 
 /* By number: callers hold queue pair locks, and the library's versions are cancellation points. */
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
-
 /* In <linux/fs.h> since 6.11. */
 struct procmap_question {
 	uint64_t size, flags, addr;

@@ -16,23 +16,13 @@
 
 #define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() skips */
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 static void *map_segment_range(void *wanted, uint64_t bytes, int prot, int flags, int fd,
 			       uint64_t offset)
 {
 	void *p = mmap(wanted, bytes, prot, flags | (wanted ? MAP_FIXED_NOREPLACE : 0), fd,
 		       (off_t)offset);
 
-	if (p == MAP_FAILED)
-		return NULL;
-	if (!wanted || p == wanted)
-		return p;
-	av_munmap(p, bytes); /* kernels before 4.17 take it as a hint */
-	errno = EEXIST;
-	return NULL;
+	return p == MAP_FAILED ? NULL : p;
 }
 
 static void *reserve_segment_range(uint64_t bytes)
