@@ -2,6 +2,7 @@
 /* Attributes, small macros, and range arithmetic. */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,15 @@
 
 /* The structure that contains @member, given a pointer to the member. */
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void av_errno_back(const int *before)
+{
+	errno = *before;
+}
+
+/* Unchanged by what follows in the block: errno. */
+#define AV_ERRNO_KEPT \
+	const int av_errno_before __attribute__((cleanup(av_errno_back), unused)) = errno
 
 /*
  * Tell ThreadSanitizer, which sees one process only, that this access is no race: the data came

@@ -90,12 +90,12 @@ int av_own_fd(const struct av_own_fd *own)
 
 void av_own_fd_close(struct av_own_fd *own)
 {
-	int saved = errno, fd = av_own_fd(own);
+	AV_ERRNO_KEPT;
+	int fd = av_own_fd(own);
 
 	if (fd >= 0)
 		close(fd);
 	*own = AV_OWN_FD_NONE;
-	errno = saved;
 }
 
 /* --- on the path of packets ---------------------------------------------------------- */

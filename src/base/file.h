@@ -2,7 +2,6 @@
 /* Our own files and descriptors: memory that processes share. */
 #pragma once
 
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* Return: NULL: no memory, or beyond the table */

@@ -2,7 +2,6 @@
 /* Words and numbers in a text, and settings in the environment. */
 #pragma once
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +28,13 @@ static inline int av_word_quote(struct av_word w, int most)
 /* Parse a word of digits of @base (10 or 16). Return: false: it has others, or overflows */
 static inline bool av_word_number(struct av_word w, int base, uint64_t *value)
 {
-	int saved = errno;
-	bool fits;
+	AV_ERRNO_KEPT;
 
 	if (!w.len || strspn(w.text, base == 16 ? "0123456789abcdefABCDEF" : "0123456789") != w.len)
 		return false;
 	errno = 0;
 	*value = strtoull(w.text, NULL, base);
-	fits = errno == 0;
-	errno = saved;
-	return fits;
+	return errno == 0;
 }
 
 /* Is it one of the words between the commas of @list? */

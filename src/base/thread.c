@@ -311,14 +311,13 @@ static bool is_gone(struct av_thread *t)
 static void forget_left(void)
 {
 	struct av_thread *t = LIST_FIRST(&threads.all), *next;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	for (; t; t = next) {
 		next = LIST_NEXT(t, entry);
 		if (t->left && is_gone(t))
 			release_thread(t);
 	}
-	errno = saved;
 }
 
 /* The child has none of them. */
@@ -354,11 +353,10 @@ static void await_runs(struct av_thread *t)
 {
 	struct timespec ts = av_timespec(AV_PEER_TIMEOUT_NS);
 	uint64_t until = 0;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	while (!atomic_load(&t->tid) && !av_timed_out(&until))
 		syscall(SYS_futex, &t->tid, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
-	errno = saved;
 }
 
 static void *counted(void *arg)

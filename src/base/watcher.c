@@ -165,7 +165,7 @@ static void stop_watcher(void)
 
 void av_watch_begin(struct av_watched_fd *w)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	pthread_mutex_lock(&watcher.life);
 	pthread_mutex_lock(&watcher.mutex);
@@ -176,7 +176,6 @@ void av_watch_begin(struct av_watched_fd *w)
 	if (!watcher.running)
 		start_watcher();
 	pthread_mutex_unlock(&watcher.life);
-	errno = saved;
 }
 
 static bool is_fd_watched(const struct av_watched_fd *wanted)
@@ -191,7 +190,7 @@ static bool is_fd_watched(const struct av_watched_fd *wanted)
 
 void av_watch_end(struct av_watched_fd *w)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	pthread_mutex_lock(&watcher.life);
 	pthread_mutex_lock(&watcher.mutex);
@@ -202,5 +201,4 @@ void av_watch_end(struct av_watched_fd *w)
 	if (watcher.stop && watcher.running)
 		stop_watcher();
 	pthread_mutex_unlock(&watcher.life);
-	errno = saved;
 }

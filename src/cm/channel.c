@@ -29,10 +29,9 @@ bool av_cm_is_channel(int fd, uint32_t *number)
 {
 	uint64_t value = 0;
 	socklen_t bytes = sizeof(value);
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	(void)av_raw_getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &bytes);
-	errno = saved;
 	*number = (uint32_t)value;
 	return value >> 32 == MARK;
 }

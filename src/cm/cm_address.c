@@ -167,7 +167,8 @@ int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
 {
 	AV_UNCANCELLED;
 	struct sockaddr_storage got = {0};
-	int saved = errno, fd, ret;
+	AV_ERRNO_KEPT;
+	int fd, ret;
 
 	if (src && src->v6 != dst->v6)
 		return -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
@@ -179,7 +180,6 @@ int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
 		ret = -EAFNOSUPPORT;
 	if (ret == 0)
 		chosen->port = src ? src->port : 0;
-	errno = saved;
 	return ret;
 }
 

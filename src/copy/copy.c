@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "copy/copy.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>

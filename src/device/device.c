@@ -205,10 +205,9 @@ static void read_devices(void)
 
 struct av_device *const *av_devices(unsigned int *count)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	pthread_once(&devices_once, read_devices);
-	errno = saved;
 	*count = config.device_count;
 	return device_list;
 }

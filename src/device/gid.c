@@ -323,7 +323,7 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 	struct av_host_addr *addrs = NULL;
 	struct ifaddrs *list = NULL;
 	size_t room = 0, count = 0;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool nomem = false;
 
 	if (getifaddrs(&list)) {
@@ -341,13 +341,12 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 	host->link = av_gid_link(addrs, count);
 	free(addrs);
 	freeifaddrs(list);
-	errno = saved;
 }
 
 /* A request of netdevice(7). Return: false: there is no such interface, or the query failed */
 static bool ask_interface(uint32_t ifindex, unsigned long request, struct ifreq *req)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool told = false;
 	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -355,7 +354,6 @@ static bool ask_interface(uint32_t ifindex, unsigned long request, struct ifreq 
 		told = if_indextoname(ifindex, req->ifr_name) && ioctl(fd, request, req) == 0;
 		close(fd);
 	}
-	errno = saved;
 	return told;
 }
 
@@ -386,7 +384,8 @@ void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
 
 enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
 {
-	int saved = errno, fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	AV_ERRNO_KEPT;
+	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint32_t least = UINT32_MAX;
 
 	for (unsigned int i = 0; fd >= 0 && i < count; i++) {
@@ -399,6 +398,5 @@ enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
 	}
 	if (fd >= 0)
 		close(fd);
-	errno = saved;
 	return av_mtu_within(least);
 }

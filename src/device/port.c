@@ -116,11 +116,9 @@ static void record_past_gid(struct av_dir_port *p, const union ibv_gid *gid)
 uint64_t av_netns_of_thread(void)
 {
 	struct stat st;
-	int saved = errno;
-	uint64_t ino = stat("/proc/thread-self/ns/net", &st) ? 0 : (uint64_t)st.st_ino;
+	AV_ERRNO_KEPT;
 
-	errno = saved;
-	return ino;
+	return stat("/proc/thread-self/ns/net", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
 static bool is_port_in_use(const struct av_dir_file *d, uint32_t port)
@@ -547,7 +545,7 @@ static void refresh(const struct av_device *dev, uint64_t netns)
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	uint64_t netns = av_netns_of_thread();
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct look look = {.gids = gids};
 	struct av_host_gids host;
 
@@ -557,13 +555,12 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 		memcpy(gids, host.row, host.count * sizeof(gids[0]));
 		look.rows = host.count;
 	}
-	errno = saved;
 	return look.rows;
 }
 
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct look look = {.gids = NULL};
 	struct av_host_gids host;
 	bool open = read_open_port(dev, av_netns_of_thread(), &look);
@@ -579,7 +576,6 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 	}
 	if (dev->mtu_follows)
 		port->active_mtu = look.mtu;
-	errno = saved;
 }
 
 /* --- addresses, for those who send ----------------------------------------------- */

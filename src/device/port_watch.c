@@ -120,14 +120,13 @@ static void stop_port_watch(void)
 
 void av_port_watch(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
 	pthread_mutex_lock(&life);
 	if (start_port_watch(users++ == 0))
 		av_watch_begin(&watch.netlink);
 	pthread_mutex_unlock(&life);
-	errno = saved;
 }
 
 void av_port_unwatch(void)

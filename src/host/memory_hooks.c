@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
-#include <errno.h>
 #include <link.h>
 #include <linux/userfaultfd.h>
 #include <stdarg.h>
@@ -122,14 +121,14 @@ static int madvise_free_pages(uint64_t addr, uint64_t len)
  */
 static int discard(uint64_t addr, uint64_t len, int advice)
 {
-	int ret = kernel(addr, len, advice), saved = errno;
+	int ret = kernel(addr, len, advice);
+	AV_ERRNO_KEPT;
 
 	if (ret || av_likely(!av_heap_is_near(addr, len)))
 		return ret;
 	av_heap_discard(addr, len);
 	(void)kernel(addr, len, advice);
 	av_odp_barrier();
-	errno = saved;
 	return 0;
 }
 

@@ -154,11 +154,9 @@ static bool goes_to_kernel(int fd, const void *to, socklen_t len)
 /* Keeps errno. */
 static bool is_emulated_nl_send(int fd, const void *to, socklen_t len)
 {
-	int saved = errno;
-	bool ret = is_marked(fd) && goes_to_kernel(fd, to, len);
+	AV_ERRNO_KEPT;
 
-	errno = saved;
-	return ret;
+	return is_marked(fd) && goes_to_kernel(fd, to, len);
 }
 
 /*

@@ -65,13 +65,12 @@ bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES])
 {
 	unsigned int seen = atomic_load(&av_vlibc_cwd_seen);
 	char link[NAME_BYTES];
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	ssize_t len;
 
 	if (seen & AV_VLIBC_CWD_REAL)
 		return false;
 	len = av_next_readlink()("/proc/thread-self/cwd", link, sizeof(link) - 1);
-	errno = saved;
 	if (len > 0 && parse_cwd_link(link, (size_t)len, path))
 		return true;
 	remember_real(seen);

@@ -37,13 +37,12 @@ static void *newer_realpath(void *next)
 
 void *av_libc_find(const char *name, void *_Atomic *next)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	void *found = or_no_message(dlsym(RTLD_NEXT, name));
 
 	if (!strcmp(name, "realpath"))
 		found = newer_realpath(found);
 	atomic_store_explicit(next, found, memory_order_relaxed);
-	errno = saved;
 	return found;
 }
 
@@ -51,11 +50,9 @@ void *av_libc_find(const char *name, void *_Atomic *next)
 static bool kernel_reads(uintptr_t addr)
 {
 	uintptr_t set = addr & ~(uintptr_t)(SIGNAL_SET_BYTES - 1); /* on the same page */
-	int saved = errno;
-	bool ret = !syscall(SYS_rt_sigprocmask, -1, set, NULL, SIGNAL_SET_BYTES) || errno != EFAULT;
+	AV_ERRNO_KEPT;
 
-	errno = saved;
-	return ret;
+	return !syscall(SYS_rt_sigprocmask, -1, set, NULL, SIGNAL_SET_BYTES) || errno != EFAULT;
 }
 
 /* Paths are in the same few pages again and again; a system call for each takes time. */
@@ -165,27 +162,22 @@ static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
 bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node)
 {
 	char path[AV_VSYSFS_PATH_BYTES];
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	uint32_t channel;
-	bool found;
 
 	if (av_unlikely(S_ISSOCK(st->st_mode)) && is_channel(fd, &channel))
 		return av_vsysfs_lookup(AV_VSYSFS_CM_DEVICE, node);
 	if (av_likely(st->st_mode != AV_VLIBC_MARK || st->st_nlink))
 		return false;
-	found = read_name(fd, path) && av_vsysfs_lookup(path, node);
-	errno = saved;
-	return found;
+	return read_name(fd, path) && av_vsysfs_lookup(path, node);
 }
 
 bool av_vlibc_node_of_fd(int fd, struct av_vsysfs_node *node)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct stat st;
-	bool found = !av_next_fstat()(fd, &st) && av_vlibc_node_of(fd, &st, node);
 
-	errno = saved;
-	return found;
+	return !av_next_fstat()(fd, &st) && av_vlibc_node_of(fd, &st, node);
 }
 
 /* The node that relative paths begin at. Return: false if it is not ours. */
@@ -264,7 +256,7 @@ static bool claim_full_path(const char *full, int how, struct av_vlibc_claim *cl
 bool av_vlibc_claim(int dirfd, const char **path, int how, struct av_vlibc_claim *claim)
 {
 	char full[PATH_MAX];
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	ssize_t len;
 	bool ours;
 
@@ -279,15 +271,12 @@ bool av_vlibc_claim(int dirfd, const char **path, int how, struct av_vlibc_claim
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);
 	} else {
-		if (!find_full_path(dirfd, *path, how, full, claim)) {
-			errno = saved;
+		if (!find_full_path(dirfd, *path, how, full, claim))
 			return false;
-		}
 		/* An empty path means the descriptor's own node, even if that is a link. */
 		ours = claim->error ||
 		       claim_full_path(full, **path ? how : how & ~AV_VLIBC_FOLLOW, claim);
 	}
-	errno = saved;
 	if (!ours)
 		*path = claim->walk.path;
 	return ours;

@@ -174,14 +174,13 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 
 static int stat_node(const struct av_vsysfs_node *node, struct stat *st)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	/* Of shared nodes only directories are answered here: the kernel's and our entries. */
 	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
 		count_links(node, st);
 	else
 		fill_ours(node, st);
-	errno = saved;
 	return 0;
 }
 

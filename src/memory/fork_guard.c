@@ -161,14 +161,12 @@ static int with_mutex(const struct range *r, int (*how)(const struct range *))
 static int update_fork_guard(uint64_t addr, uint64_t length, int (*how)(const struct range *),
 			     int (*alone)(const struct range *))
 {
-	int saved = errno, err = 0;
+	AV_ERRNO_KEPT;
 	struct range r;
 
 	if (av_likely(!wanted() && !asked()) || !range_of(addr, length, &r))
 		return 0;
-	err = wanted() ? with_mutex(&r, how) : alone(&r);
-	errno = saved;
-	return err;
+	return wanted() ? with_mutex(&r, how) : alone(&r);
 }
 
 int av_fork_guard(uint64_t addr, uint64_t length)

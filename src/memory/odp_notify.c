@@ -220,7 +220,8 @@ static bool report_outstanding(int fd)
 
 void av_odp_barrier(void)
 {
-	int fd = own_uffd(), saved = errno;
+	AV_ERRNO_KEPT;
+	int fd = own_uffd();
 	uint64_t until;
 
 	if (fd < 0)
@@ -230,7 +231,6 @@ void av_odp_barrier(void)
 	     report_outstanding(fd) && wait_a_turn(turn, &until, OWN_WAIT_NS); turn++)
 		;
 	wait_for_round();
-	errno = saved;
 }
 
 /* --- unmappings to ignore -------------------------------------------------------- */
@@ -539,7 +539,7 @@ static bool is_uffd_watched(const struct av_seg *seg)
 
 void av_odp_watch(struct av_seg *seg)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (is_uffd_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
 		return;
@@ -557,7 +557,6 @@ void av_odp_watch(struct av_seg *seg)
 			stop_uffd_listener();
 	}
 	pthread_mutex_unlock(&notify.mutex);
-	errno = saved;
 }
 
 void av_odp_unwatch(struct av_seg *seg)
@@ -579,11 +578,11 @@ void av_odp_unwatch(struct av_seg *seg)
 static void unwatch(uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};
-	int uffd = own_uffd(), saved = errno;
+	AV_ERRNO_KEPT;
+	int uffd = own_uffd();
 
 	if (uffd >= 0)
 		(void)!ioctl(uffd, UFFDIO_UNREGISTER, &range);
-	errno = saved;
 }
 
 void av_odp_untrack(uint64_t addr, uint64_t len)

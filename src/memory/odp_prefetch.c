@@ -456,14 +456,14 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 {
 	AV_UNCANCELLED; /* jobs must not stay half queued, nor descriptors open */
 	struct job job = {.seg = seg, .advice = advice, .flush = flush, .count = count};
-	int saved = errno, ret;
+	AV_ERRNO_KEPT;
+	int ret;
 
 	if (!av_odp_has_table(seg))
 		return 0;
 	ret = flush ? run_prefetch_job(&job, range) : advise_later(&job, range);
 	if (ret == EFAULT)
 		note_missing(&job, range);
-	errno = saved;
 	return ret;
 }
 

@@ -155,17 +155,14 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	const struct av_odp_root *root = av_odp_root(seg);
 	uint64_t unmaps;
-	int saved = errno;
-	bool ret;
+	AV_ERRNO_KEPT;
 
 	if (!root || len == 0 || atomic_load_explicit(&root->uffd, memory_order_relaxed) == 0)
 		return true;
 	unmaps = atomic_load(&root->unmaps);
 	if (find_seen(seg->ref, unmaps, addr, len))
 		return true;
-	ret = track(seg, root, unmaps, addr, len);
-	errno = saved;
-	return ret;
+	return track(seg, root, unmaps, addr, len);
 }
 
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)

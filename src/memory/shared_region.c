@@ -251,7 +251,8 @@ static bool is_page_of_file(uint64_t addr)
 
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
-	int saved = errno, maps;
+	AV_ERRNO_KEPT;
+	int maps;
 	struct run *r = NULL;
 
 	if (length == 0 || av_heap_is_near(addr, length) || !is_page_of_file(addr))
@@ -265,7 +266,6 @@ uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 		r->seg = seg;
 		r = acquire_file_run(r);
 	}
-	errno = saved;
 	return r ? r->part : 0;
 }
 
@@ -307,12 +307,11 @@ static struct run *release_file_run(const struct av_seg *seg, uint32_t part)
 
 void av_file_region_end(struct av_seg *seg, uint32_t part)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct run *r = release_file_run(seg, part);
 
 	if (r)
 		destroy_file_run(r);
-	errno = saved;
 }
 
 void av_file_region_close(struct av_seg *seg)

@@ -104,14 +104,13 @@ static struct av_flight_file *open_or_make(int folder_fd)
 
 void av_flight_join(int folder_fd)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct av_flight_file *f = open_or_make(folder_fd);
 
 	if (!f &&
 	    unlinkat(folder_fd, AV_FLIGHT_FILE, 0) == 0) /* another version, or the disk was full */
 		f = open_or_make(folder_fd);
 	atomic_store(&ring, f);
-	errno = saved;
 }
 
 void av_flight_leave(void)
@@ -205,7 +204,7 @@ static long futex(const _Atomic uint32_t *word, int op, uint32_t value,
 uint64_t av_flight_append(const struct av_flight_record *record)
 {
 	struct av_flight_file *f = (struct av_flight_file *)(uintptr_t)av_flight_own();
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	uint64_t number;
 
 	if (!f)
@@ -215,7 +214,6 @@ uint64_t av_flight_append(const struct av_flight_record *record)
 	atomic_fetch_add(&f->doorbell, 1);
 	(void)futex(&f->doorbell, FUTEX_WAKE, INT32_MAX, NULL);
 	av_flight_own_end();
-	errno = saved;
 	return number + 1;
 }
 
@@ -424,7 +422,7 @@ uint64_t av_report(void)
 	AV_UNCANCELLED;
 	struct av_flight_record r = mine.pending;
 	uint64_t now = av_now_ns(), number = 0;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	av_diag_drop();
 	complete_flight_record(&r);
@@ -438,7 +436,6 @@ uint64_t av_report(void)
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
 	}
-	errno = saved;
 	return number;
 }
 
@@ -503,7 +500,7 @@ static uint64_t print_foreign_records(const struct av_flight_file *file, uint64_
 {
 	uint64_t next = av_flight_next(file);
 	struct av_flight_record r;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (at < av_flight_first(next) || at > next)
 		at = av_flight_first(next);
@@ -511,7 +508,6 @@ static uint64_t print_foreign_records(const struct av_flight_file *file, uint64_
 		if (av_flight_read(file, at, &r) && r.pid == (int32_t)getpid() && r.by != r.pid &&
 		    r.time_ns >= began_ns)
 			print(&r);
-	errno = saved;
 	return next;
 }
 

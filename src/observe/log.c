@@ -149,10 +149,9 @@ static void setting_init(void)
 /* Preserves the errno of the caller that happens to log first. */
 static void setting_init_once(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	pthread_once(&setting_once, setting_init);
-	errno = saved;
 }
 
 bool av_log_enabled(enum av_log_level level)
@@ -164,7 +163,7 @@ bool av_log_enabled(enum av_log_level level)
 void av_log(enum av_log_level level, const char *fmt, ...)
 {
 	AV_UNCANCELLED;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	va_list ap;
 
 	if (!av_log_enabled(level))
@@ -172,5 +171,4 @@ void av_log(enum av_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	emit(level, fmt, ap);
 	va_end(ap);
-	errno = saved;
 }

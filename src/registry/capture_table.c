@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "registry/capture_table.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define ALIVE_NS 100000000u /* how long an owner found alive counts as alive */

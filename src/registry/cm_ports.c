@@ -5,7 +5,6 @@
  */
 #include "registry/tables.h"
 
-#include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "registry/directory.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -214,7 +213,7 @@ static void map_anew(void)
 
 static void reset_directory_in_child(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	/* A thread that is not here may hold the mutex. */
 	av_exit_mutex_forked(&mutex);
@@ -229,7 +228,6 @@ static void reset_directory_in_child(void)
 		self = 0;
 		av_lock_self = UINT32_MAX; /* counts as dead everywhere */
 	}
-	errno = saved;
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = reset_directory_in_child};
@@ -350,12 +348,12 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
 /* What is there, and cannot be read now, would be written over when the last process leaves. */
 static int load_counts(struct av_dir_file *d)
 {
-	int saved = errno, ret = 0;
+	AV_ERRNO_KEPT;
+	int ret = 0;
 
 	errno = 0;
 	if (!av_dir_counts_load(path, d) && (errno == EMFILE || errno == ENFILE))
 		ret = -errno;
-	errno = saved;
 	return ret;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "registry/tables.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 

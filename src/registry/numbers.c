@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-
 #include "registry/directory.h"
 
 /* Queue pair numbers and their owners. XRC shared receive queues get their numbers here as well. */

@@ -2,7 +2,6 @@
 /* Record locks on bytes far beyond the end of the directory, one for each shared block. */
 #include "registry/tables.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/queue.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "registry/tables.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

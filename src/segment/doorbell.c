@@ -137,23 +137,23 @@ static int append_doorbell_record(int fd, const struct av_doorbell_record *recor
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record)
 {
 	AV_UNCANCELLED;
-	int saved = errno, ret;
+	AV_ERRNO_KEPT;
+	int ret;
 
 	pthread_mutex_lock(&seg->doorbell_mutex);
 	ret = append_doorbell_record(writer(seg, id), record);
 	pthread_mutex_unlock(&seg->doorbell_mutex);
-	errno = saved;
 	return ret;
 }
 
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record)
 {
 	AV_UNCANCELLED;
-	int saved = errno, fd = open_fifo(ref, id, O_NONBLOCK);
+	AV_ERRNO_KEPT;
+	int fd = open_fifo(ref, id, O_NONBLOCK);
 	int ret = append_doorbell_record(fd, record);
 
 	if (fd >= 0)
 		close(fd);
-	errno = saved;
 	return ret;
 }

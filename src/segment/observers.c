@@ -135,14 +135,11 @@ static unsigned int load_texts(struct av_faults *f, uint32_t from, uint32_t chan
 
 bool av_faults_there(const char *device)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	char path[PATH_MAX];
-	bool there;
 
 	pthread_once(&own_once, read_own);
-	there = *own_text || (format_faults_path(path, device) == 0 && access(path, F_OK) == 0);
-	errno = saved;
-	return there;
+	return *own_text || (format_faults_path(path, device) == 0 && access(path, F_OK) == 0);
 }
 
 /* Another number for each text that is written: the file is a new one. Never 0 */
@@ -160,12 +157,11 @@ static uint32_t version_of(const char *device)
 
 void av_faults_refresh(struct av_faults *f)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	uint32_t from = atomic_load(&f->change), version = version_of(f->device);
 
 	if (from != version)
 		(void)load_texts(f, from, version);
-	errno = saved;
 }
 
 /* --- a context's ----------------------------------------------------------------- */
@@ -225,13 +221,12 @@ static void reload_if_stale(struct av_seg *seg, struct av_faults *f)
 struct av_faults *av_faults_of(struct av_seg *seg)
 {
 	struct av_faults *f = atomic_load(&seg->faults);
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (!f)
 		f = create_context_faults(seg);
 	else
 		reload_if_stale(seg, f);
-	errno = saved;
 	return f;
 }
 

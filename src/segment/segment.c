@@ -375,11 +375,10 @@ struct av_seg *av_seg_origin(struct av_seg *seg)
  */
 static bool is_peer_process_gone(const struct av_own_fd *process)
 {
-	int saved = errno, fd = av_own_fd(process);
-	bool ret = fd >= 0 && syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) && errno == ESRCH;
+	AV_ERRNO_KEPT;
+	int fd = av_own_fd(process);
 
-	errno = saved;
-	return ret;
+	return fd >= 0 && syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) && errno == ESRCH;
 }
 
 bool av_seg_alive(struct av_seg *seg)

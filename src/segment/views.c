@@ -600,14 +600,13 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 		return NULL;
 	if (av_unlikely(!v)) {
 		AV_UNCANCELLED;
-		int saved = errno;
+		AV_ERRNO_KEPT;
 
 		pthread_mutex_lock(&views->mutex);
 		v = find_file_view(views, serial);
 		v = v ? v : make_in(views, seg, run, serial);
 		pthread_mutex_unlock(&views->mutex);
 		sweep_due(views, seg);
-		errno = saved;
 	}
 	return v ? within(v, serial, addr, len) : NULL;
 }

@@ -259,7 +259,7 @@ void av_capture_seen(const struct av_net_seen *seen)
 {
 	AV_UNCANCELLED;
 	struct av_net_seen rest = *seen, run;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (seen->device)
 		write_to_captures(seen, seen->device);
@@ -271,7 +271,6 @@ void av_capture_seen(const struct av_net_seen *seen)
 			run.count++;
 		write_arrived(&run);
 	}
-	errno = saved;
 }
 
 /* --- the setting ------------------------------------------------------------------ */
@@ -323,7 +322,7 @@ static void begin_setting(const char *name)
 void av_capture_context_opened(struct av_seg *seg)
 {
 	const char *name = secure_getenv("ANYVERBS_CAPTURE");
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	(void)av_fork_register(AV_FORK_CAPTURES, &fork_handlers);
 	pthread_mutex_lock(&setting_mutex);
@@ -331,7 +330,6 @@ void av_capture_context_opened(struct av_seg *seg)
 		begin_setting(name);
 	pthread_mutex_unlock(&setting_mutex);
 	av_capture_watch_context(seg);
-	errno = saved;
 }
 
 /* --- requests: their headers ------------------------------------------------------ */

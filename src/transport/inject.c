@@ -551,8 +551,7 @@ int av_inject_verb(struct av_seg *seg, enum av_verb verb, uint32_t qpn, uint32_t
 
 int av_inject_device_verb(const struct av_device *dev, enum av_verb verb)
 {
-	int saved = errno, err = strike_verb(av_device_faults(dev), verb, 0, 0);
+	AV_ERRNO_KEPT;
 
-	errno = saved;
-	return err;
+	return strike_verb(av_device_faults(dev), verb, 0, 0);
 }
