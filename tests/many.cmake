@@ -7,7 +7,7 @@ set(tests_alone
   test_atomic_op test_copy_fork test_cq_events_model test_deferred_free test_descriptors
   test_dontfork test_fork test_fork_guard test_heap_handler test_heap_region test_hooks
   test_klm_copy test_klm_iter test_last_thread test_lock test_lock_order test_odp_implicit
-  test_odp_register test_odp_touch test_odp_uffd test_page_scan test_pin test_poll test_populate
+  test_odp_register test_odp_touch test_odp_uffd test_pin test_poll test_populate
   test_revoke test_xfer test_xfer_atomic)
 
 # The subjects of a folder's fixtures: SUBJECT_fixture.c is what test_SUBJECT.c and all

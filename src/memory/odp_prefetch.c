@@ -2,11 +2,7 @@
 /* The kernel populates one piece after the other, and each is then marked valid. */
 #include "memory/odp.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/thread.h"
 #include "memory/key.h"
@@ -65,126 +61,6 @@ static int populate_piece(const struct av_odp_range *p, bool write)
 	return err == EINVAL ? touch_all(&pages, write) : err;
 }
 
-/* --- pages in memory --------------------------------------------------------------- */
-
-#define PAGE_RUNS 64
-
-struct page_run {
-	uint64_t begin, end;
-};
-
-/* By number, as in vma.c. */
-static int open_pagemap(void)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-}
-
-/* --- since 6.7 ------------------------------------------------------------------- */
-
-/* <linux/fs.h> */
-struct scan_request {
-	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
-	uint64_t inverted, all, any, wanted;
-};
-struct scan_answer {
-	uint64_t start, end, categories;
-};
-#define PAGE_SCAN    _IOWR('f', 16, struct scan_request)
-#define SCAN_PRESENT (1u << 3)
-
-/* A bit of an entry of "pagemap", see proc_pid_pagemap(5). */
-#define ENTRY_PRESENT (1ull << 63)
-
-static int scan_page_runs(uint64_t *begin, uint64_t end, struct page_run *runs)
-{
-	struct scan_answer found[PAGE_RUNS];
-	struct scan_request s = {
-		.size = sizeof(s),
-		.start = *begin,
-		.end = end,
-		.vec = (uintptr_t)found,
-		.vec_len = PAGE_RUNS,
-		.any = SCAN_PRESENT,
-		.wanted = SCAN_PRESENT,
-	};
-	int pagemap = open_pagemap(), n;
-
-	if (pagemap < 0)
-		return -1;
-	n = ioctl(pagemap, PAGE_SCAN, &s);
-	close(pagemap);
-	for (int i = 0; i < n; i++)
-		runs[i] = (struct page_run){found[i].start, found[i].end};
-	if (n >= 0)
-		*begin = n < PAGE_RUNS ? end : s.walk_end;
-	return n;
-}
-
-/* --- before ---------------------------------------------------------------------- */
-
-/* Return: false: there is no room for another run */
-static bool add_page(struct page_run *runs, int *n, uint64_t page)
-{
-	if (*n && runs[*n - 1].end == page) {
-		runs[*n - 1].end += av_page_bytes();
-		return true;
-	}
-	if (*n == PAGE_RUNS)
-		return false;
-	runs[(*n)++] = (struct page_run){page, page + av_page_bytes()};
-	return true;
-}
-
-/* The entries of at most @max pages from @begin on. Return: their number; 0 or less: none. */
-static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
-{
-	uint64_t pages = (end - begin) / av_page_bytes();
-	size_t bytes = (pages < max ? pages : max) * sizeof(*entry);
-
-	return syscall(SYS_pread64, pagemap, entry, bytes,
-		       (off_t)(begin / av_page_bytes() * sizeof(*entry))) /
-	       (long)sizeof(*entry);
-}
-
-static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct page_run *runs)
-{
-	uint64_t entry[256];
-	int n = 0;
-
-	while (*begin < end) {
-		long got = read_entries(pagemap, *begin, end, entry, AV_ARRAY_SIZE(entry));
-
-		if (got <= 0)
-			return -1;
-		for (long i = 0; i < got; i++, *begin += av_page_bytes())
-			if (entry[i] & ENTRY_PRESENT && !add_page(runs, &n, *begin))
-				return n;
-	}
-	return n;
-}
-
-static int scan_page_runs_before(uint64_t *begin, uint64_t end, struct page_run *runs)
-{
-	int pagemap = open_pagemap(), n;
-
-	if (pagemap < 0)
-		return -1;
-	n = read_present(pagemap, begin, end, runs);
-	close(pagemap);
-	return n;
-}
-
-/*
- * List runs of pages of [*@begin, @end) that are in memory, PAGE_RUNS at most. *@begin: where the
- * next call continues, @end after the last. Return: number of runs; -1: the kernel does not say
- */
-static int scan_pages_in_memory(uint64_t *begin, uint64_t end, struct page_run *runs)
-{
-	int n = scan_page_runs(begin, end, runs);
-
-	return n >= 0 ? n : scan_page_runs_before(begin, end, runs);
-}
-
 /* --- pages already present ------------------------------------------------------- */
 
 /*
@@ -194,20 +70,22 @@ static int scan_pages_in_memory(uint64_t *begin, uint64_t end, struct page_run *
 static bool mark_present(struct job *job, const struct av_odp_range *p, uint64_t *fresh)
 {
 	struct av_odp_range pages = whole_pages(p);
-	uint64_t at = pages.addr, last = p->addr + p->length;
-	struct page_run runs[PAGE_RUNS];
+	uint64_t page = av_page_bytes(), entry[512], last = p->addr + p->length;
 
 	*fresh = 0;
-	while (at < pages.addr + pages.length) {
-		int n = scan_pages_in_memory(&at, pages.addr + pages.length, runs);
+	for (uint64_t at = pages.addr; at < pages.addr + pages.length;) {
+		size_t left = (pages.addr + pages.length - at) / page;
+		size_t n = av_pagemap_read(at, entry, left < 512 ? left : 512);
 
-		if (n < 0)
+		if (n == 0)
 			return false;
-		for (int i = 0; i < n; i++) { /* system pages may be larger than the table's */
-			uint64_t begin = runs[i].begin < p->addr ? p->addr : runs[i].begin;
-			uint64_t end = runs[i].end > last ? last : runs[i].end;
+		for (size_t i = 0; i < n; i++, at += page) {
+			/* System pages may be larger than the table's. */
+			uint64_t begin = at < p->addr ? p->addr : at;
+			uint64_t end = at + page > last ? last : at + page;
 
-			*fresh += av_odp_set(job->seg, begin, end - begin, false);
+			if (entry[i] & AV_PAGEMAP_PRESENT)
+				*fresh += av_odp_set(job->seg, begin, end - begin, false);
 		}
 	}
 	return true;

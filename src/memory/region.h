@@ -339,6 +339,13 @@ int av_proc_open(const char *path);
 /* The same, of /proc/self/maps. */
 int av_vma_open_own(void);
 
+/* Bits of proc_pid_pagemap(5). */
+#define AV_PAGEMAP_PRESENT (1ull << 63)
+#define AV_PAGEMAP_FILE	   (1ull << 61) /* or shared */
+
+/* Read what it says of @pages of our own. Return: the number of entries read; 0: it says nothing */
+size_t av_pagemap_read(uint64_t addr, uint64_t *entry, size_t pages);
+
 /*
  * The mapping that covers @addr, or else the next one above. @maps: a process's "maps" in /proc.
  * One request to the kernel on Linux 6.11 or later; earlier, or of another file, reads the text.

@@ -232,21 +232,12 @@ static struct run *acquire_file_run(struct run *r)
 	return there;
 }
 
-/* Is the page in memory, and of a file or shared? A bit of proc_pid_pagemap(5) for each. */
 static bool is_page_of_file(uint64_t addr)
 {
-	const uint64_t both = 1ull << 63 | 1ull << 61;
-	int pagemap =
-		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-	uint64_t entry = 0;
+	const uint64_t both = AV_PAGEMAP_PRESENT | AV_PAGEMAP_FILE;
+	uint64_t entry;
 
-	if (pagemap < 0)
-		return false;
-	if (syscall(SYS_pread64, pagemap, &entry, sizeof(entry),
-		    (off_t)(addr / av_page_bytes() * sizeof(entry))) != sizeof(entry))
-		entry = 0;
-	close(pagemap);
-	return (entry & both) == both;
+	return av_pagemap_read(addr, &entry, 1) == 1 && (entry & both) == both;
 }
 
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)

@@ -38,6 +38,17 @@ int av_vma_open_own(void)
 	return av_proc_open("/proc/self/maps");
 }
 
+size_t av_pagemap_read(uint64_t addr, uint64_t *entry, size_t pages)
+{
+	int fd = av_proc_open("/proc/self/pagemap");
+	off_t at = (off_t)(addr / av_page_bytes() * sizeof(*entry));
+	long n = fd < 0 ? -1 : syscall(SYS_pread64, fd, entry, pages * sizeof(*entry), at);
+
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	return n > 0 ? (size_t)n / sizeof(*entry) : 0;
+}
+
 /* The number that the text begins with; it then begins behind the byte that ends it. */
 static uint64_t take_number(const char **p, unsigned int base)
 {
