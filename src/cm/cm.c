@@ -495,7 +495,7 @@ int av_cm_open(int flags)
 
 void av_cm_exit(void)
 {
-	if (!av_cm_exit_lock())
+	if (!av_exit_lock(&av_cm_mutex))
 		return;
 	av_cm_conns_exit();
 	av_cm_unlock();

@@ -499,8 +499,9 @@ static int resolve_addr(struct av_cm_call *call)
 }
 
 /* A route of RoCE is the kernel's; there is nothing to ask for. */
-static int route_id(struct av_cm_id *id)
+static int resolve_route(struct av_cm_call *call)
 {
+	struct av_cm_id *id = call->id;
 	int ret;
 
 	if (id->state != AV_CM_ID_RESOLVED)
@@ -509,11 +510,6 @@ static int route_id(struct av_cm_id *id)
 	if (ret == 0)
 		id->state = AV_CM_ID_ROUTED;
 	return ret;
-}
-
-static int resolve_route(struct av_cm_call *call)
-{
-	return route_id(call->id);
 }
 
 /* Services are the subnet administrator's records: there is none. */
@@ -591,12 +587,12 @@ static const struct option {
 };
 
 /* Paths are the kernel's routes: a program's own record is checked, and changes nothing. */
-static int set_path(struct av_cm_id *id, uint32_t bytes)
+static int set_path(struct av_cm_call *call, uint32_t bytes)
 {
 	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
 		return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, bytes,
 				  sizeof(struct ib_path_rec_data));
-	return route_id(id);
+	return resolve_route(call);
 }
 
 static int set_option(struct av_cm_call *call)
@@ -605,7 +601,7 @@ static int set_option(struct av_cm_call *call)
 	uint8_t value[sizeof(int)];
 
 	if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH)
-		return set_path(call->id, command->optlen);
+		return set_path(call, command->optlen);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		const struct option *o = &options[i];
 

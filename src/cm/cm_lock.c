@@ -27,11 +27,6 @@ void av_cm_unlock(void)
 	pthread_mutex_unlock(&av_cm_mutex);
 }
 
-bool av_cm_exit_lock(void)
-{
-	return av_exit_lock(&av_cm_mutex);
-}
-
 void av_cm_wake(uint64_t due_ns)
 {
 	if (due_ns >= due)

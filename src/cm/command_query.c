@@ -240,6 +240,9 @@ static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *
 {
 	const struct av_cm_conn *c = av_cm_id_is_ud(id) ? NULL : id->conn;
 
+	if (!id->where.dev)
+		return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) |
+						   CONNECTED);
 	if (c && c->state > AV_CM_ESTABLISHED)
 		return av_cm_id_refuse(id, CONNECTED);
 	if (a->qp_state == IBV_QPS_INIT) {
@@ -259,11 +262,6 @@ static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *
 	return 0;
 }
 
-static int refuse_placeless(const struct av_cm_id *id)
-{
-	return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) | CONNECTED);
-}
-
 static int init_qp_attr(struct av_cm_call *call)
 {
 	const struct rdma_ucm_init_qp_attr *command =
@@ -276,7 +274,7 @@ static int init_qp_attr(struct av_cm_call *call)
 		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, command->qp_state, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret == 0)
-		ret = id->where.dev ? fill_cm_qp_attr(id, &answer) : refuse_placeless(id);
+		ret = fill_cm_qp_attr(id, &answer);
 	return ret ? ret : av_cm_respond(call, command->response, &answer, sizeof(answer));
 }
 

@@ -25,9 +25,6 @@
 void av_cm_lock(void);
 void av_cm_unlock(void);
 
-/* Lock at exit. Return: false: the lock was not free in time, and is not held (av_exit_lock()) */
-AV_MUST_USE bool av_cm_exit_lock(void);
-
 /* Set the alarm: the thread runs av_cm_look() at @due_ns (CLOCK_MONOTONIC) or before. Locked */
 void av_cm_wake(uint64_t due_ns);
 

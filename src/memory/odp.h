@@ -126,9 +126,8 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_release);
 }
 
-/* An ODP region of @pages pages (implicit: 0) was registered in the own context @seg; or ended. */
-void av_odp_region_added(struct av_seg *seg, uint64_t pages);
-void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
+/* An ODP region, which counts no pages if it is implicit, was registered (1) or ended (-1). */
+void av_odp_region_gauge(struct av_seg *seg, uint64_t addr, uint64_t len, int n);
 
 /*
  * Read all statistics of @device, with every invalidation whose system call has returned. Opens

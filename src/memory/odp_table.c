@@ -337,20 +337,15 @@ const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N] = {
 			      true},
 };
 
-void av_odp_region_added(struct av_seg *seg, uint64_t pages)
+void av_odp_region_gauge(struct av_seg *seg, uint64_t addr, uint64_t len, int n)
 {
-	if (!seg->odp_gauge)
-		return;
-	atomic_fetch_add_explicit(&seg->odp_gauge->regions, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&seg->odp_gauge->pages, pages, memory_order_relaxed);
-}
+	uint64_t pages = len == IMPLICIT ? 0 : av_odp_pages(addr, len);
 
-void av_odp_region_removed(struct av_seg *seg, uint64_t pages)
-{
 	if (!seg->odp_gauge)
 		return;
-	atomic_fetch_sub_explicit(&seg->odp_gauge->regions, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&seg->odp_gauge->pages, pages, memory_order_relaxed);
+	atomic_fetch_add_explicit(&seg->odp_gauge->regions, (uint64_t)n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&seg->odp_gauge->pages, (uint64_t)n * pages,
+				  memory_order_relaxed);
 }
 
 #define GAUGE(member) (offsetof(struct av_odp_gauge, member) / sizeof(uint64_t))

@@ -187,6 +187,9 @@ enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 
 /* clang-format off */
 #define CELL(r, o) {.valid = true, .required = (r), .optional = (o)}
+#define RUNS_ON { \
+	[UD] = CELL(0, CUR_STATE | QKEY), [UC] = CELL(0, RUNNING), [RC] = CELL(0, RUNNING | MIN_RNR), \
+	[XRC_SEND] = CELL(0, RUNNING), [XRC_RECV] = CELL(0, RUNNING | MIN_RNR) }
 
 static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE_N] = {
 	/*                    required                       optional */
@@ -212,24 +215,12 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 		[XRC_SEND] = CELL(SQ_PSN | REQUESTER,        RUNNING),
 		[XRC_RECV] = CELL(SQ_PSN | TIMEOUT,          RUNNING | MIN_RNR),
 	},
-	ON(RTS, RTS) = {
-		[UD]       = CELL(0,                         CUR_STATE | QKEY),
-		[UC]       = CELL(0,                         RUNNING),
-		[RC]       = CELL(0,                         RUNNING | MIN_RNR),
-		[XRC_SEND] = CELL(0,                         RUNNING),
-		[XRC_RECV] = CELL(0,                         RUNNING | MIN_RNR),
-	},
+	ON(RTS, RTS) = RUNS_ON,
 	ON(RTS, SQD) = {
 		[UD]       = CELL(0,                         EN_SQD_NOTIFY),
 		CONNECTED  = CELL(0,                         EN_SQD_NOTIFY),
 	},
-	ON(SQD, RTS) = {
-		[UD]       = CELL(0,                         CUR_STATE | QKEY),
-		[UC]       = CELL(0,                         RUNNING),
-		[RC]       = CELL(0,                         RUNNING | MIN_RNR),
-		[XRC_SEND] = CELL(0,                         RUNNING),
-		[XRC_RECV] = CELL(0,                         RUNNING | MIN_RNR),
-	},
+	ON(SQD, RTS) = RUNS_ON,
 	ON(SQD, SQD) = {
 		[UD]       = CELL(0, PKEY | QKEY),
 		[UC]       = CELL(0, AV | ALT_PATH | ACCESS | PKEY | PATH_MIG),

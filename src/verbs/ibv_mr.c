@@ -108,19 +108,13 @@ struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *ad
 	return mr;
 }
 
-/* Pages of an ODP region. An implicit region counts as 0. */
-static uint64_t odp_size(uint64_t addr, uint64_t length)
-{
-	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
-}
-
 /* An ODP region ends or moves, after its key: takes its pages out of the device's table. */
 static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 {
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
 		return;
 	(void)av_odp_clear(ctx->seg, (uintptr_t)mr->ibv.addr, mr->ibv.length);
-	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
+	av_odp_region_gauge(ctx->seg, (uintptr_t)mr->ibv.addr, mr->ibv.length, -1);
 }
 
 /* Children of fork() may have ODP memory, since nothing pins it. */
@@ -165,7 +159,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	}
 	mr->iova = iova;
 	if (what.kind == AV_KEY_ODP)
-		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
+		av_odp_region_gauge(ctx->seg, (uintptr_t)addr, length, 1);
 	return &mr->ibv;
 }
 
@@ -547,7 +541,7 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
-		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
+		av_odp_region_gauge(ctx->seg, (uintptr_t)c->addr, c->length, 1);
 	av_pd_count(pd, AV_PD_MR, 1);
 	av_pd_count(mr->pd, AV_PD_MR, -1);
 	mr->pd = pd;

@@ -36,12 +36,6 @@ void av_cm_unlock(void)
 	locked = false;
 }
 
-bool av_cm_exit_lock(void)
-{
-	av_cm_lock();
-	return true;
-}
-
 void av_cm_wake(uint64_t due_ns)
 {
 	CHECK(locked);

@@ -43,18 +43,17 @@ TEST(counts_and_gauges)
 	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 2);
 	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 0);
 	assert_int_equal(counted(&f, AV_ODP_COUNT_FAULTS), 2);
-	av_odp_region_added(&f.seg, 5);
-	av_odp_region_added(&f.seg, 0);
+	av_odp_region_gauge(&f.seg, 0, 5 * 4096, 1);
+	av_odp_region_gauge(&f.seg, 0, SIZE_MAX, 1);
 	assert_int_equal(f.gauge.regions, 2);
 	assert_int_equal(f.gauge.pages, 5);
-	av_odp_region_removed(&f.seg, 5);
+	av_odp_region_gauge(&f.seg, 0, 5 * 4096, -1);
 	assert_int_equal(f.gauge.regions, 1);
 	assert_int_equal(f.gauge.pages, 0);
 	f.seg.odp = NULL;
 	f.seg.odp_gauge = NULL;
 	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 1);
-	av_odp_region_added(&f.seg, 1);
-	av_odp_region_removed(&f.seg, 1);
+	av_odp_region_gauge(&f.seg, 0, 4096, 1);
 	fake_close(&f);
 }
 
