@@ -11,10 +11,11 @@
 #include "verbs/objects.h"
 
 /*
- * A verb's first statement. Returns from the verb if @object is NULL (EINVAL) or another provider's
- * (ENOSYS). @fail: av_fail_errno() or its like
+ * A verb's first statement: it is not cancelled from here on. Returns from the verb if @object is
+ * NULL (EINVAL) or another provider's (ENOSYS). @fail: av_fail_errno() or its like
  */
 #define AV_EXP_OURS(fail, id, object)                                                           \
+	AV_UNCANCELLED;                                                                         \
 	do {                                                                                    \
 		if (!(object))                                                                  \
 			return fail(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_NO_OBJECT, 0, 0)); \

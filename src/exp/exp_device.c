@@ -266,8 +266,6 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 
 AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 {
-	AV_UNCANCELLED;
-
 	return (ibv_get_device_list)(num_devices);
 }
 

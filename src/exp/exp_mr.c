@@ -180,7 +180,6 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 /* Most programs leave garbage in the fields after comp_mask whose bits are not set. */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
 	AV_EXP_KNOWN(NULL, EXP_REG_MR, in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	uint32_t flags = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS ? in->create_flags : 0;
@@ -197,7 +196,6 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
 	AV_EXP_KNOWN(NULL, EXP_REG_SHARED_MR, in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	struct av_attach_request req = {
@@ -237,7 +235,6 @@ static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_
 AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
 			       size_t length, uint64_t access, struct ibv_exp_rereg_mr_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_REREG_MR, mr);
 	struct av_mr_change c = {
 		.flags = flags,
@@ -287,7 +284,6 @@ static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr 
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
 	AV_EXP_KNOWN(EINVAL, EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	int err = av_mr_find(ibv) ? prefetch(ibv, attr)

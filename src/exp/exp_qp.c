@@ -373,7 +373,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 				uint64_t exp_attr_mask)
 {
-	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_errno, EXP_MODIFY_QP, qp);
 	const size_t common =
 		offsetof(struct ibv_exp_qp_attr, alt_timeout) + sizeof(attr->alt_timeout);
 	struct ibv_qp_attr plain = {.qp_state = IBV_QPS_RESET};
@@ -381,7 +381,6 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 	static_assert(offsetof(struct ibv_exp_qp_attr, alt_timeout) ==
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
-	AV_EXP_OURS(av_fail_errno, EXP_MODIFY_QP, qp);
 	AV_EXP_KNOWN(EINVAL, EXP_MODIFY_QP, attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, av_refuse(EINVAL, AV_CHECK_ATTR_MASK,

@@ -55,7 +55,6 @@ static int check_indirect_create(const struct ibv_exp_mr_init_attr *attr)
 
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
 	AV_EXP_KNOWN(NULL, EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	struct av_context *ctx = av_context_of(in->pd->context);
@@ -83,7 +82,6 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 
 AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
 	AV_EXP_KNOWN(EINVAL, EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	const struct av_mr *mr = find_indirect_mr(ibv);
@@ -127,7 +125,6 @@ static int check_klm_list_alloc(const struct ibv_exp_mkey_list_container_attr *a
 AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
 	AV_EXP_KNOWN(NULL, EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
 		     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
@@ -150,7 +147,6 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
-	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_DEALLOC_MKEY_LIST_MEMORY, mem);
 	struct av_context *ctx = av_context_of(mem->context);
 	struct container *c = find_container(ctx, mem);
