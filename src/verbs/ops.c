@@ -131,44 +131,48 @@ AT(struct ibv_comp_cntr, context, offsetof(struct av_newer_object, context));
 
 /* --- the dispatch tables --------------------------------------------------------- */
 
-/* Verbs that this device lacks. */
+/* Verbs that this device lacks: their members of struct verbs_context, and parameters. */
+#define LACKING(INT, PTR)                                                                          \
+	INT(READ_COUNTERS, read_counters, struct ibv_counters *counters, uint64_t *values,         \
+	    uint32_t count, uint32_t flags)                                                        \
+	INT(ATTACH_COUNTERS_POINT_FLOW, attach_counters_point_flow, struct ibv_counters *counters, \
+	    struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)                           \
+	PTR(CREATE_COUNTERS, struct ibv_counters, create_counters, struct ibv_context *context,    \
+	    struct ibv_counters_init_attr *attr)                                                   \
+	INT(DESTROY_COUNTERS, destroy_counters, struct ibv_counters *counters)                     \
+	INT(MODIFY_FLOW_ACTION_ESP, modify_flow_action_esp, struct ibv_flow_action *action,        \
+	    struct ibv_flow_action_esp_attr *attr)                                                 \
+	INT(DESTROY_FLOW_ACTION, destroy_flow_action, struct ibv_flow_action *action)              \
+	PTR(CREATE_FLOW_ACTION_ESP, struct ibv_flow_action, create_flow_action_esp,                \
+	    struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)                    \
+	INT(MODIFY_QP_RATE_LIMIT, modify_qp_rate_limit, struct ibv_qp *qp,                         \
+	    struct ibv_qp_rate_limit_attr *attr)                                                   \
+	INT(POST_SRQ_OPS, post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op,                \
+	    struct ibv_ops_wr **bad_op)                                                            \
+	INT(DESTROY_RWQ_IND_TABLE, destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)         \
+	PTR(CREATE_RWQ_IND_TABLE, struct ibv_rwq_ind_table, create_rwq_ind_table,                  \
+	    struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)                 \
+	INT(DESTROY_WQ, destroy_wq, struct ibv_wq *wq)                                             \
+	INT(MODIFY_WQ, modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)                     \
+	PTR(CREATE_WQ, struct ibv_wq, create_wq, struct ibv_context *context,                      \
+	    struct ibv_wq_init_attr *attr)                                                         \
+	INT(DESTROY_FLOW, ibv_destroy_flow, struct ibv_flow *flow)                                 \
+	PTR(CREATE_FLOW, struct ibv_flow, ibv_create_flow, struct ibv_qp *qp,                      \
+	    struct ibv_flow_attr *attr)
+
 #define NO_INT(verb, name, ...)                                   \
-	static int name(__VA_ARGS__)                              \
+	static int no_##name(__VA_ARGS__)                         \
 	{                                                         \
 		return av_fail_errno(AV_VERB_##verb, EOPNOTSUPP); \
 	}
 #define NO_PTR(verb, type, name, ...)                            \
-	static type *name(__VA_ARGS__)                           \
+	static type *no_##name(__VA_ARGS__)                      \
 	{                                                        \
 		return av_fail_null(AV_VERB_##verb, EOPNOTSUPP); \
 	}
 
-NO_INT(READ_COUNTERS, no_read_counters, struct ibv_counters *counters, uint64_t *values,
-       uint32_t count, uint32_t flags)
-NO_INT(ATTACH_COUNTERS_POINT_FLOW, no_attach_counters, struct ibv_counters *counters,
-       struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
-NO_PTR(CREATE_COUNTERS, struct ibv_counters, no_create_counters, struct ibv_context *context,
-       struct ibv_counters_init_attr *attr)
-NO_INT(DESTROY_COUNTERS, no_destroy_counters, struct ibv_counters *counters)
-NO_INT(MODIFY_FLOW_ACTION_ESP, no_modify_flow_action_esp, struct ibv_flow_action *action,
-       struct ibv_flow_action_esp_attr *attr)
-NO_INT(DESTROY_FLOW_ACTION, no_destroy_flow_action, struct ibv_flow_action *action)
-NO_PTR(CREATE_FLOW_ACTION_ESP, struct ibv_flow_action, no_create_flow_action_esp,
-       struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
-NO_INT(MODIFY_QP_RATE_LIMIT, no_modify_qp_rate_limit, struct ibv_qp *qp,
-       struct ibv_qp_rate_limit_attr *attr)
-NO_INT(POST_SRQ_OPS, no_post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op,
-       struct ibv_ops_wr **bad_op)
-NO_INT(DESTROY_RWQ_IND_TABLE, no_destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
-NO_PTR(CREATE_RWQ_IND_TABLE, struct ibv_rwq_ind_table, no_create_rwq_ind_table,
-       struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
-NO_INT(DESTROY_WQ, no_destroy_wq, struct ibv_wq *wq)
-NO_INT(MODIFY_WQ, no_modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
-NO_PTR(CREATE_WQ, struct ibv_wq, no_create_wq, struct ibv_context *context,
-       struct ibv_wq_init_attr *attr)
-NO_INT(DESTROY_FLOW, no_destroy_flow, struct ibv_flow *flow)
-NO_PTR(CREATE_FLOW, struct ibv_flow, no_create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
-NO_PTR(NONE, void, no_compat, void)
+LACKING(NO_INT, NO_PTR)
+NO_PTR(NONE, void, compat, void)
 
 static void no_placeholder(void)
 {
@@ -176,24 +180,10 @@ static void no_placeholder(void)
 
 static void fill_lacking(struct verbs_context *v)
 {
-	v->read_counters = no_read_counters;
-	v->attach_counters_point_flow = no_attach_counters;
-	v->create_counters = no_create_counters;
-	v->destroy_counters = no_destroy_counters;
-	v->modify_flow_action_esp = no_modify_flow_action_esp;
-	v->destroy_flow_action = no_destroy_flow_action;
-	v->create_flow_action_esp = no_create_flow_action_esp;
-	v->modify_qp_rate_limit = no_modify_qp_rate_limit;
-	v->post_srq_ops = no_post_srq_ops;
-	v->destroy_rwq_ind_table = no_destroy_rwq_ind_table;
-	v->create_rwq_ind_table = no_create_rwq_ind_table;
-	v->destroy_wq = no_destroy_wq;
-	v->modify_wq = no_modify_wq;
-	v->create_wq = no_create_wq;
-	v->ibv_destroy_flow = no_destroy_flow;
-	v->ABI_placeholder2 = no_placeholder;
-	v->ibv_create_flow = no_create_flow;
-	v->ABI_placeholder1 = no_placeholder;
+#define SET_INT(verb, name, ...)       v->name = no_##name;
+#define SET_PTR(verb, type, name, ...) v->name = no_##name;
+	LACKING(SET_INT, SET_PTR)
+	v->ABI_placeholder1 = v->ABI_placeholder2 = no_placeholder;
 }
 
 /* Sets all to fail. What stays so, only programs older than the extended tables call. */
