@@ -114,15 +114,12 @@ struct av_xrc_use {
 	struct av_pin *pin;
 };
 
-/**
- * av_xrc_begin() - find the receive queue that a request names by SRQ number
- * @rsp: the XRC_RECV queue pair; the SRQ must belong to the same XRC domain
- * @use: out; the caller passes it to av_xrc_end(), whatever the result
- * @to: out, if found
- *
- * Context: the responder's @resp_lock is held; does not wait. Return: AV_FAULT_NONE;
- * AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a dead process;
- * AV_FAULT_BUSY: no pin is free, try again
+/*
+ * Find the receive queue that a request names by SRQ number. The SRQ must belong to the XRC domain
+ * of the XRC_RECV queue pair @rsp. @use: out; the caller passes it to av_xrc_end(), whatever the
+ * result. @to: out, if found. Context: the responder's @resp_lock is held; does not wait. Return:
+ * AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a dead
+ * process; AV_FAULT_BUSY: no pin is free, try again
  */
 enum av_fault av_xrc_begin(const struct av_qp_ref *rsp, uint32_t srqn, struct av_xrc_use *use,
 			   struct av_receiver *to);
@@ -193,13 +190,10 @@ enum av_coop_result {
 	AV_COOP_STUCK, /* the same, and a poller may still be copying after AV_PEER_TIMEOUT_NS */
 };
 
-/**
- * av_coop_copy() - copy a message, its end last, with help of the receiver's pollers
- * @rsp: the receiving queue pair, in another process
- * @recv: the one element of its receive request
- * @to, @from: the addresses of the bytes in this process
- *
- * Context: @rsp's @resp_lock is held, and pins of both keys. Waits for pages, and
+/*
+ * Copy a message, its end last, with help of the pollers of the receiver @rsp, in another process.
+ * @recv: the one element of its receive request. @to, @from: the addresses of the bytes in this
+ * process. Context: @rsp's @resp_lock is held, and pins of both keys. Waits for pages, and
  * AV_PEER_TIMEOUT_NS at most for a poller that copies a chunk.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
@@ -344,13 +338,11 @@ static inline void av_work_event(struct av_work *w, int event)
 		w->events.at[w->events.count++] = event;
 }
 
-/**
- * av_find_buffers() - translate the requester's buffers
- * @fragment: of packets that have the bytes, or take the answer; NULL: none
- * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
- *
- * Context: as av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list(). Nothing is
- * pinned: AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN (inline data exceeds a slot)
+/*
+ * Translate the requester's buffers. @fragment: of packets that have the bytes, or take the answer;
+ * NULL: none. @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations. Context: as
+ * av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list(). Nothing is pinned:
+ * AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN (inline data exceeds a slot)
  */
 AV_MUST_USE enum av_fault av_find_buffers(const struct av_qp_ref *req,
 					  const struct av_fragment *fragment,
@@ -365,15 +357,14 @@ AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
 					     struct av_spans *to);
 
-/**
- * av_work_remote() - translate the responder's memory that an rkey names, if its queue pair permits
- * @req: range, access (the queue pair's flags must have it, too), @payload and @whole; the rest out
- * @operand: bytes of an atomic's operand, to be aligned; 1: any alignment; 0: data, or a part of it
- * @remote: out, one span; or none, if @req has no length. @w->pin pins its key
- *
- * Context: as av_mem_get(). Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC,
- * AV_FAULT_REM_OP_DENIED, AV_FAULT_REM_MISALIGNED, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or
- * AV_FAULT_TUNNELED: the payload is commands, not data
+/*
+ * Translate the responder's memory that an rkey names, if its queue pair permits. @req: range,
+ * access (the queue pair's flags must have it, too), @payload and @whole; the rest out. @operand:
+ * bytes of an atomic's operand, to be aligned; 1: any alignment; 0: data, or a part of it. @remote:
+ * out, one span; or none, if @req has no length. @w->pin pins its key. Context: as av_mem_get().
+ * Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC, AV_FAULT_REM_OP_DENIED,
+ * AV_FAULT_REM_MISALIGNED, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED: the payload is
+ * commands, not data
  */
 AV_MUST_USE enum av_fault av_work_remote(struct av_work *w, struct av_mem_request *req,
 					 uint64_t operand, struct av_spans *remote);
@@ -459,18 +450,14 @@ bool av_responder_acquire(const struct av_qp_ref *end);
 /* The same, but waits AV_STUCK_NS at most, also for threads of this process. */
 bool av_responder_acquire_soon(const struct av_qp_ref *end);
 
-/**
- * av_execute() - execute one request
- * @req: the requester, in a state that executes
- * @rsp: the responder; .qp is NULL if there is none
- * @wqe: the request, in the requester's ring
- * @after: all zero; out: for av_after_do(), after the caller has completed the request; NULL: do
- * that at once
- *
- * Advances the PSNs of both on success. On return, the responder has its receive completion, error
- * state and events. The caller completes the request.
- * Context: @req's @req_lock is held. Takes the responder's @resp_lock, and releases it.
- * Waits for pages of either program, with no other lock held.
+/*
+ * Execute one request @wqe, in the ring of the requester @req, which is in a state that executes.
+ * @rsp: .qp is NULL if there is none. @after: all zero; out: for av_after_do(), after the caller
+ * has completed the request; NULL: do that at once. Advances the PSNs of both on success. On
+ * return, the responder has its receive completion, error state and events. The caller completes
+ * the request.
+ * Context: @req's @req_lock is held. Takes the responder's @resp_lock, and releases it. Waits for
+ * pages of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after);
@@ -484,13 +471,11 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 
 struct av_fragment;
 
-/**
- * av_execute_fragment() - execute a request, or a part of one, that a packet brought
- * @head: the request, as it would be in the requester's ring; @bytes is the length of this fragment
- * @events: out, for av_events_raise()
- *
- * As av_execute(), but @rsp's @resp_lock is held before and afterwards, the requester's
- * buffers are those of @fragment, and its queue pair is the one that @rsp is connected to.
+/*
+ * Execute a request, or a part of one, that a packet brought: as av_execute(), but @rsp's
+ * @resp_lock is held before and afterwards, the requester's buffers are those of @fragment, and its
+ * queue pair is the one that @rsp is connected to. @head: the request, as it would be in the
+ * requester's ring; @bytes is the length of this fragment. @events: out, for av_events_raise()
  */
 struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct av_sq_wqe *head,
 				      const struct av_fragment *fragment, struct av_events *events);

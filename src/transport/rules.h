@@ -32,11 +32,9 @@ static inline bool av_service_is_reliable(uint32_t type)
 	return type != IBV_QPT_UC && type != IBV_QPT_UD;
 }
 
-/**
- * av_request_message() - a request as a message
- * @kind: the row of its opcode: av_packet_kind()
- * @operands: of an opcode with operands, else NULL
- * @psn: PSN of its first packet
+/*
+ * A request as a message. @kind: the row of its opcode: av_packet_kind(). @operands: of an opcode
+ * with operands, else NULL. @psn: PSN of its first packet
  */
 struct av_wire_message av_request_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					  const struct av_packet_kind *kind,

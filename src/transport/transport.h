@@ -52,13 +52,11 @@ AV_COLD void av_finish_error(const struct av_qp_ref *end);
  * request, a responder that does not answer) sets @kick, and wakes the requester's timer thread.
  */
 
-/**
- * av_sq_progress() - execute what can be executed of a send queue
- * @end: if another process owns it: set @kick, and wake its timer thread if a request waits
- * @peer: the cached destination, guarded by @req_lock; NULL: look it up for this call
- *
- * Returns at once if another thread holds @req_lock; that thread checks for new work after it has
- * released @req_lock. Context: no lock held. Copies data, waits for pages.
+/*
+ * Execute what can be executed of a send queue. If another process owns it, set @kick, and wake its
+ * timer thread if a request waits. @peer: the cached destination, guarded by @req_lock; NULL: look
+ * it up for this call. Returns at once if another thread holds @req_lock; that thread checks for
+ * new work after it has released @req_lock. Context: no lock held. Copies data, waits for pages.
  */
 void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
@@ -108,15 +106,14 @@ void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
  */
 void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
 
-/**
- * av_poll() - take up to @count completions of an own CQ, oldest first: ibv_poll_cq(3)
- * @stamp_ns: out, when each completion was appended, if the CQ records it; NULL: not wanted
- *
- * Frees the slots of the completed requests. Copies payload from bounce buffers to the receive
- * buffers. A call that finds nothing receives packets, and may copy a chunk of a large message that
- * a sender is copying (transport/execution.h). After 128 to 8192 such calls in a row, the thread
- * yields its core once; less often if no other thread wants the core.
- * Context: any thread of the owner; holds no lock while it copies payload.
+/*
+ * Take up to @count completions of an own CQ, oldest first: ibv_poll_cq(3). Frees the slots of the
+ * completed requests. Copies payload from bounce buffers to the receive buffers. A call that finds
+ * nothing receives packets, and may copy a chunk of a large message that a sender is copying
+ * (transport/execution.h). After 128 to 8192 such calls in a row, the thread yields its core once;
+ * less often if no other thread wants the core. @stamp_ns: out, when each completion was appended,
+ * if the CQ records it; NULL: not wanted. Context: any thread of the owner; holds no lock while it
+ * copies payload.
  * Return: number of completions; -EIO: the CQ has overrun and is empty; -EINVAL: @count is negative
  */
 int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
@@ -239,13 +236,11 @@ unsigned int av_device_fatal(const char *device);
  */
 bool av_context_fatal(struct av_seg *seg);
 
-/**
- * av_device_reset() - reset a device: the switches for its next boot (device/device.h) take effect
- * @force: fail the open contexts first, as av_device_fatal() does; else they prevent the reset
- * @pids: out, the processes that have these contexts, each once; @room: how many fit
- * @count: out, how many processes there are; more than @room: @pids is incomplete
- *
- * Contexts that had failed before do not count. Does not wait without @force.
+/*
+ * Reset a device: the switches for its next boot (device/device.h) take effect. @force: fail the
+ * open contexts first, as av_device_fatal() does; else they prevent the reset, without a wait.
+ * Contexts that had failed before do not count. @pids: out, the @room first processes that have
+ * these contexts, each once; @count: out, how many there are.
  * Return: 0; -EBUSY: the device is open and @force is false, or processes open it faster than it
  * fails; -ENOMEM; or another -errno: the switches could not be stored
  */
