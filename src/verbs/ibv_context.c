@@ -485,9 +485,7 @@ static int close_context(struct av_context *ctx)
 
 AV_EXPORT int ibv_close_device(struct ibv_context *context)
 {
-	AV_UNCANCELLED;
-
-	AV_PASS_ON(context, ibv_close_device, "IBVERBS_1.1", context);
+	AV_BEGIN_OR_PASS_ON(context, ibv_close_device, "IBVERBS_1.1", context);
 	AV_FAIL_ON_DEMAND(av_fail_fd, CLOSE_DEVICE, context, 0, 0);
 	return close_context(av_context_of(context));
 }

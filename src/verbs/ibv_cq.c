@@ -74,9 +74,8 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel,
-		   comp_vector);
+	AV_BEGIN_OR_PASS_ON(context, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context,
+			    channel, comp_vector);
 	return AV_MADE_HERE(struct av_cq, av_cq_create(av_context_of(context), cqe, cq_context,
 						       channel, comp_vector));
 }

@@ -216,8 +216,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 
 AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_import_dm, "IBVERBS_1.13", context, handle);
+	AV_BEGIN_OR_PASS_ON(context, ibv_import_dm, "IBVERBS_1.13", context, handle);
 	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_DM, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_DM, context, 0, 0);
 	struct av_context *ctx = av_context_of(context);
@@ -237,8 +236,7 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 
 AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(ibv->context, ibv_unimport_dm, "IBVERBS_1.13", ibv);
+	AV_BEGIN_OR_PASS_ON(ibv->context, ibv_unimport_dm, "IBVERBS_1.13", ibv);
 	struct av_dm *dm = av_dm_find(ibv);
 
 	if (!dm)

@@ -165,8 +165,7 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_create_comp_channel, "IBVERBS_1.0", context);
+	AV_BEGIN_OR_PASS_ON(context, ibv_create_comp_channel, "IBVERBS_1.0", context);
 	struct av_context *ctx = av_context_of(context);
 	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_VERB_CREATE_COMP_CHANNEL), fd = -ENOMEM;
 	struct av_channel *channel =

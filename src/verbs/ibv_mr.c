@@ -352,8 +352,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(ibv->context, ibv_unimport_mr, "IBVERBS_1.10", ibv);
+	AV_BEGIN_OR_PASS_ON(ibv->context, ibv_unimport_mr, "IBVERBS_1.10", ibv);
 	struct av_mr *mr = av_mr_find(ibv);
 
 	if (!mr || mr->sort != AV_MR_IMPORTED)

@@ -61,8 +61,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 
 AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_alloc_pd, "IBVERBS_1.1", context);
+	AV_BEGIN_OR_PASS_ON(context, ibv_alloc_pd, "IBVERBS_1.1", context);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
 }
 
@@ -93,8 +92,7 @@ static void note_users(const struct av_pd *pd)
 
 AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_import_pd, "IBVERBS_1.10", context, handle);
+	AV_BEGIN_OR_PASS_ON(context, ibv_import_pd, "IBVERBS_1.10", context, handle);
 	AV_FAIL_IF_LACKING(av_fail_null, IMPORT_PD, context);
 	AV_FAIL_ON_DEMAND(av_fail_null, IMPORT_PD, context, 0, 0);
 	struct av_seg *origin = av_seg_origin(av_context_of(context)->seg);
@@ -124,8 +122,7 @@ static void forget_pd(struct av_pd *pd)
 
 AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(ibv->context, ibv_unimport_pd, "IBVERBS_1.10", ibv);
+	AV_BEGIN_OR_PASS_ON(ibv->context, ibv_unimport_pd, "IBVERBS_1.10", ibv);
 	struct av_pd *pd = av_pd_find(ibv);
 
 	if (pd && pd->imported)

@@ -37,6 +37,11 @@ static inline void *av_next(const char *name, const char *version)
 			return AV_NEXT(name, version)(__VA_ARGS__); \
 	} while (0)
 
+/* How a verb begins that is not cancelled: the same. Variables follow. */
+#define AV_BEGIN_OR_PASS_ON(...) \
+	AV_UNCANCELLED;          \
+	AV_PASS_ON(__VA_ARGS__)
+
 /* Return from the verb with a failure if the adapter lacks it that the device behaves as. */
 #define AV_FAIL_IF_LACKING(fail, id, context)                                                  \
 	do {                                                                                   \

@@ -23,8 +23,7 @@ static int check_port(const struct ibv_context *context, uint32_t port)
 
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_query_device, "IBVERBS_1.1", context, attr);
+	AV_BEGIN_OR_PASS_ON(context, ibv_query_device, "IBVERBS_1.1", context, attr);
 	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_DEVICE, context, 0, 0);
 	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE, EIO);
@@ -69,8 +68,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			     struct _compat_ibv_port_attr *attr)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_query_port, "IBVERBS_1.1", context, port, attr);
+	AV_BEGIN_OR_PASS_ON(context, ibv_query_port, "IBVERBS_1.1", context, port, attr);
 	return query_port(context, port, (struct ibv_port_attr *)attr,
 			  offsetof(struct ibv_port_attr, port_cap_flags2));
 }
@@ -114,8 +112,7 @@ static int read_gid_table_row(const struct ibv_context *context, uint32_t port, 
 AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
 			    union ibv_gid *gid)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_query_gid, "IBVERBS_1.1", context, port, index, gid);
+	AV_BEGIN_OR_PASS_ON(context, ibv_query_gid, "IBVERBS_1.1", context, port, index, gid);
 	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_GID, context, 0, 0);
 	struct av_gid row;
 	int err = read_gid_table_row(context, port, (uint32_t)index, &row);
@@ -144,9 +141,8 @@ static void fill_entry(struct ibv_gid_entry *to, const struct av_gid *gid, uint3
 AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags,
-		   entry_size);
+	AV_BEGIN_OR_PASS_ON(context, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry,
+			    flags, entry_size);
 	AV_FAIL_ON_DEMAND(av_fail_errno, QUERY_GID_EX, context, 0, 0);
 	struct av_gid row;
 	int err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
@@ -163,9 +159,8 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, max_entries,
-		   flags, entry_size);
+	AV_BEGIN_OR_PASS_ON(context, _ibv_query_gid_table, "IBVERBS_1.11", context, entries,
+			    max_entries, flags, entry_size);
 	AV_FAIL_ON_DEMAND(-av_fail_errno, QUERY_GID_TABLE, context, 0, 0);
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(device_of(context), gids), rows = 0;
@@ -196,8 +191,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 				 unsigned int *type)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_query_gid_type, NULL, context, port, index, type);
+	AV_BEGIN_OR_PASS_ON(context, ibv_query_gid_type, NULL, context, port, index, type);
 	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_GID_TYPE, context, 0, 0);
 	struct av_gid row;
 	int err = read_gid_table_row(context, port, index, &row);
@@ -212,8 +206,7 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_query_pkey, "IBVERBS_1.1", context, port, index, pkey);
+	AV_BEGIN_OR_PASS_ON(context, ibv_query_pkey, "IBVERBS_1.1", context, port, index, pkey);
 	AV_FAIL_ON_DEMAND(av_fail_fd, QUERY_PKEY, context, 0, 0);
 	int rows = device_of(context)->port.pkey_tbl_len, err = check_port(context, port);
 
@@ -227,8 +220,7 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 
 AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
-	AV_UNCANCELLED;
-	AV_PASS_ON(context, ibv_get_pkey_index, "IBVERBS_1.5", context, port, pkey);
+	AV_BEGIN_OR_PASS_ON(context, ibv_get_pkey_index, "IBVERBS_1.5", context, port, pkey);
 	AV_FAIL_ON_DEMAND(av_fail_fd, GET_PKEY_INDEX, context, 0, 0);
 	int err = check_port(context, port);
 
