@@ -4,14 +4,14 @@
  * so that the same run has the same times, and a timeout takes no time.
  *
  * Whoever asks again and again until a moment has passed would ask for ever: after
- * TURNED_CLOCK_ASKS readings without a turn, each one moves it on by a microsecond.
+ * @turned_clock_asks readings without a turn, each one moves it on by a microsecond.
  */
 #ifndef TEST_TURNED_CLOCK_H
 #define TEST_TURNED_CLOCK_H
 
 #include <stdint.h>
 
-#define TURNED_CLOCK_ASKS 32u
+extern unsigned int turned_clock_asks; /* 32, unless a test does much at one moment */
 
 /* Nanoseconds. At the beginning an hour. */
 uint64_t turned_clock_ns(void);

@@ -204,7 +204,7 @@ static void damage(struct packet *p, int byte)
 
 static void carry(struct packet *p, const struct link_fault *f, unsigned int from)
 {
-	uint64_t due = turned_clock_ns() + LINK_NS;
+	uint64_t due = turned_clock_ns() + LINK_NS + setting->slow_ns[from];
 
 	if (f && f->what == LINK_LOSE) {
 		give_back(p);

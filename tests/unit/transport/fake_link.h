@@ -65,7 +65,8 @@ struct link_alarm {
 struct link_setting {
 	const struct link_fault *faults;
 	unsigned int fault_count;
-	bool cut[LINK_HOSTS];	/* what that host sends is lost */
+	bool cut[LINK_HOSTS];	      /* what that host sends is lost */
+	uint64_t slow_ns[LINK_HOSTS]; /* or takes so much longer */
 	bool moved[LINK_HOSTS]; /* who manages hears nothing until that address is attended anew */
 	bool (*loses)(const struct link_packet *p); /* and what this says; NULL: nothing */
 	bool each;	   /* arrivals are settled one by one; else those of one moment together */

@@ -51,6 +51,7 @@ struct link_exchange {
 	unsigned int room; /* of the interfaces: struct link_setting */
 	bool each;	   /* the same */
 	bool congested;	   /* the same */
+	uint32_t depth;	   /* of send queues; 0: 32 */
 	uint8_t rd_atomic; /* max_rd_atomic and max_dest_rd_atomic; 0: 4 */
 	/* 0: 7, which is without end for the first; else that - 1 */
 	uint8_t rnr_retry, retry_cnt;

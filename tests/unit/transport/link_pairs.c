@@ -60,7 +60,11 @@ void link_make_side(unsigned int host)
 		.send_cq = s->send_cq,
 		.recv_cq = s->recv_cq,
 		.xrcd = type_at(host) == IBV_QPT_XRC_RECV ? DOMAIN : 0,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, ELEMENTS, ELEMENTS, INLINE},
+		.cap = {.max_send_wr = link_now->depth ? link_now->depth : DEPTH,
+			.max_recv_wr = DEPTH,
+			ELEMENTS,
+			ELEMENTS,
+			INLINE},
 		.limit = AV_MAX_QP,
 	};
 	uint32_t index;
