@@ -629,8 +629,12 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 		w.result = (struct av_outcome){.moves = true};
 		av_work_wait(&w, AV_WAIT_NO_ANSWER);
 	}
-	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.wait_reason != AV_WAIT_NONE) &&
-	    is_unreadable(&w) && rsp->qp->receiving)
+	if (av_likely(w.result.fault == AV_FAULT_NONE && w.result.wait_reason == AV_WAIT_NONE)) {
+		apply_work_outcome(&w);
+		/* To load at once what has been stored in parts waits for these stores. */
+		return (struct av_outcome){.fault = AV_FAULT_NONE};
+	}
+	if (is_unreadable(&w) && rsp->qp->receiving)
 		av_receive_cancel(&w.to);
 	apply_work_outcome(&w);
 	return w.result;

@@ -59,7 +59,6 @@ struct av_coop_source;
 
 struct av_message {
 	const struct av_receiver *to;
-	struct av_cqe cqe;   /* in: what the message says of itself; the rest is 0 */
 	uint32_t invalidate; /* rkey that the message invalidates before it completes; 0: none */
 	uint64_t bytes;
 	uint64_t now_ns; /* coarse clock */
@@ -67,6 +66,7 @@ struct av_message {
 	const struct av_coop_source *only;
 	struct av_odp_message *message; /* in fragments: page faults of its buffers so far */
 	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
+	struct av_cqe cqe; /* in: what the message says of itself; the rest is 0, but for @data */
 };
 
 /*

@@ -98,6 +98,7 @@ static enum av_fault put_in_entry(struct av_message *msg, const struct av_spans 
 {
 	struct av_spans to;
 
+	memset(msg->cqe.data, 0, sizeof(msg->cqe.data)); /* the receiver is given all of it */
 	av_spans_local(&to, NULL, msg->cqe.data, msg->bytes);
 	msg->cqe.data_len = (uint8_t)msg->bytes;
 	return copy_message(&to, from, msg);
@@ -394,35 +395,27 @@ void av_receive_flush(const struct av_qp_ref *rsp)
 
 /* --- SEND, and WRITE with immediate data ------------------------------------------- */
 
-/* What the message of a request brings to its receive request. */
-static struct av_message message_of(const struct av_work *w)
+/* What the message of a request brings to its receive request. Its payload is placed later. */
+static void init_message(struct av_message *msg, const struct av_work *w)
 {
 	const struct av_fragment *f = w->fragment;
-	uint64_t bytes = w->wqe->bytes + (av_unlikely(f != NULL) ? f->before : 0);
 	enum av_tail tail = w->opcode->packet.tail;
 	bool imm = tail == AV_TAIL_IMM, inv = tail == AV_TAIL_INVALIDATE;
 
-	return (struct av_message){
-		.to = &w->to,
-		.cqe =
-			{
-				.opcode = w->opcode->packet.operation == AV_OP_WRITE
-						  ? IBV_WC_RECV_RDMA_WITH_IMM
-						  : IBV_WC_RECV,
-				.flags = w->wqe->flags & IBV_SEND_SOLICITED ? AV_CQE_SOLICITED : 0,
-				.imm = imm || inv ? w->wqe->imm : 0,
-				.wc_flags = imm	  ? IBV_WC_WITH_IMM
-					    : inv ? IBV_WC_WITH_INV
-						  : 0,
-				.src_qp = w->rsp->qp->attr.dest_qp_num,
-				.byte_len = (uint32_t)bytes,
-			},
-		.invalidate = inv ? w->wqe->imm : 0,
-		.bytes = bytes,
-		.now_ns = w->now_ns,
-		.message = av_unlikely(f != NULL) ? f->message : NULL,
-		.later = w->after ? &w->after->bell : NULL,
-	};
+	memset(msg, 0, offsetof(struct av_message, cqe.data));
+	msg->to = &w->to;
+	msg->invalidate = inv ? w->wqe->imm : 0;
+	msg->bytes = w->wqe->bytes + (av_unlikely(f != NULL) ? f->before : 0);
+	msg->now_ns = w->now_ns;
+	msg->message = av_unlikely(f != NULL) ? f->message : NULL;
+	msg->later = w->after ? &w->after->bell : NULL;
+	msg->cqe.opcode = w->opcode->packet.operation == AV_OP_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM
+								     : IBV_WC_RECV;
+	msg->cqe.flags = w->wqe->flags & IBV_SEND_SOLICITED ? AV_CQE_SOLICITED : 0;
+	msg->cqe.imm = imm || inv ? w->wqe->imm : 0;
+	msg->cqe.wc_flags = imm ? IBV_WC_WITH_IMM : inv ? IBV_WC_WITH_INV : 0;
+	msg->cqe.src_qp = w->rsp->qp->attr.dest_qp_num;
+	msg->cqe.byte_len = (uint32_t)msg->bytes;
 }
 
 /* The source of a large message of one element, which both sides may copy; NULL for others. */
@@ -460,10 +453,11 @@ static bool keeps_receive_request(enum av_fault fault)
 static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_wqe *request)
 {
 	const struct av_fragment *f = w->fragment;
-	struct av_message msg = message_of(w);
+	struct av_message msg;
 	struct av_coop_source source;
 	enum av_fault fault;
 
+	init_message(&msg, w);
 	if (av_unlikely(w->opcode->packet.tail == AV_TAIL_INVALIDATE) &&
 	    av_window_may_invalidate(w->to.seg, msg.invalidate, w->to.qpn) != AV_CHECK_NONE)
 		return AV_FAULT_INVALIDATE;
@@ -526,7 +520,7 @@ enum av_fault av_op_write_imm(struct av_work *w)
 		av_receive_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
-	msg = message_of(w);
+	init_message(&msg, w);
 	return complete_message(&msg, request);
 }
 
