@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 """What the shared heap costs whole programs: time, processor time and memory.
 
-    bench/commands.py BUILD [--mib 4096] [--rounds 3]
+    bench/commands.py BUILD [--mib 4096] [--rounds 1] [--only ordinary|opened|forks]
 
 Runs the commands of tests/tool/ordinary.txt, which open no device, as they are and with the heap
 "never", "open" and "always"; those of opened.txt, which open one, in the latter three ways; and
 a program that opens a device, writes --mib of memory and forks five times beside threads that
 store, each time writing all of it once more while the child compares it. The tests tool.ordinary
 and tool.opened compare what the commands print. Prints sums over the commands of the medians of
-the rounds. Wants a quiet machine with three times that memory.
+the rounds, of which one takes three minutes. Wants a quiet machine with three times that memory.
 """
 import argparse
 import os
@@ -70,18 +70,20 @@ def compare(title, commands, ways, rounds):
     """Print a line for each way: sums of medians."""
     sums = {name: [0.0] * 4 for name in ways}
     count = 0
+    begin = time.monotonic()
     for command in commands:
         results = {name: [] for name in ways}
         for _ in range(rounds):
             for name, before in ways.items():
                 results[name].append(measure(command, before))
         if any(None in r for r in results.values()):
+            print("left out: %.60s" % command.splitlines()[-1])
             continue
         count += 1
         for name, r in results.items():
             for i, column in enumerate(zip(*r)):
                 sums[name][i] += statistics.median(column)
-    print("%s (%d)" % (title, count))
+    print("%s (%d commands, %.0f s)" % (title, count, time.monotonic() - begin))
     for name, (took, used, largest, most) in sums.items():
         print("  %-8s %8.2f s %8.2f s of processors %8.0f MiB of processes %8.0f MiB at most"
               % (name, took, used, largest / (1 << 20), most / (1 << 20)), flush=True)
@@ -91,9 +93,12 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     p.add_argument("build")
     p.add_argument("--mib", type=int, default=4096, help="memory of the program that forks")
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--only", choices=["ordinary", "opened", "forks"])
     args = p.parse_args()
+    if os.environ.get("OWN_NETWORK") != "yes":  # with the address that commands name
+        network = os.path.join(TESTS, "../lib/own_network.sh")
+        os.execv(network, [network, "--or-host", sys.executable, "-B", *sys.argv])
     tool = os.path.abspath(os.path.join(args.build, "bin", "anyverbs"))
     user = os.path.abspath(os.path.join(args.build, "tests", "tool", "tool_device_user"))
     heap = {when: [tool, "run", "--shared-heap=" + when, "--"]
