@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/real_calls.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "base/wait.h"
 #include "net/address.h"
@@ -448,12 +451,17 @@ void av_inbound_resume(void)
 #define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
 #define SILENT_NS 200000u /* who has not looked for so long spins on something else */
 #define DISTRUST  8u	  /* wake-ups in a row for what others had taken, until they are trusted */
+#define NEAR_NS	  2000u	  /* who has looked within this is about to look again */
 #define FULL_MS	  1	  /* until a process that has no room for a message may have some */
 #define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
+
+static struct av_setting sleepy = {.variable = "ANYVERBS_TRANSPORT", .value = "sleepy"};
 
 /* Owned by the thread. */
 struct listening {
 	unsigned int run;
+	struct av_look look;
+	long switches; /* of this thread, involuntary */
 	struct av_own_fd woken;
 	struct pollfd poll[1 + AV_ENDPOINTS];
 };
@@ -506,6 +514,43 @@ static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 	return mine;
 }
 
+/* Has another thread wanted this core since the last call? */
+static bool is_core_wanted(struct listening *l)
+{
+	struct rusage used = {.ru_nivcsw = l->switches + 1};
+	long before = l->switches;
+
+	(void)getrusage(RUSAGE_THREAD, &used);
+	l->switches = used.ru_nivcsw;
+	return l->switches != before;
+}
+
+/*
+ * Look for packets, and take them, as long as that pays. Who polls takes its own. Who wants this
+ * core gets it at once, which is an involuntary switch.
+ */
+static void look(struct listening *l)
+{
+	bool drained, wanted = av_setting_is(&sleepy);
+	unsigned int taken;
+	cpu_set_t cores;
+
+	if (!av_look_goes_on(&l->look, av_now_ns(), wanted))
+		return;
+	(void)is_core_wanted(l);
+	wanted = sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) == 1;
+	while (!is_listener_replaced(l) && av_look_goes_on(&l->look, av_now_ns(), wanted)) {
+		taken = 0;
+		if (av_now_ns() - atomic_load(&looked_ns) > NEAR_NS)
+			(void)take_inbound(false, true, &taken, &drained);
+		if (taken)
+			av_look_came(&l->look, av_now_ns());
+		else
+			sched_yield();
+		wanted = is_core_wanted(l);
+	}
+}
+
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
  * it is trusted waits. That is noticed once; this thread then waits for who is taking packets, and
@@ -520,9 +565,13 @@ static void *listen_main(void *arg)
 	while (!is_listener_replaced(l)) {
 		bool silent, mine;
 
+		if (!others_take || distrust > 0)
+			look(l);
 		poll_listener(l, others_take && distrust == 0);
 		silent = others_take && av_now_ns() - atomic_load(&looked_ns) > SILENT_NS;
 		mine = drain_inbound(l, distrust > 0, &any);
+		if (any)
+			av_look_came(&l->look, av_now_ns());
 		if (distrust > 0)
 			distrust = any ? DISTRUST : distrust - 1;
 		else if (silent && mine && any)

@@ -184,6 +184,39 @@ AV_MUST_USE int av_inbound_begin(void);
 /* End the listening thread. Context: it has begun; not within the receiver */
 void av_inbound_end(void);
 
+/*
+ * Whether the listening thread looks for packets for a while before it sleeps: a wake-up takes ten
+ * times as long as a poll. It looks if the last four packets came within AV_LOOK_NS of each other,
+ * whoever took them, until none has come for so long. Then it rests from that for ten times as
+ * long, and a thousand times where another thread wants its core. Pure functions.
+ */
+#define AV_LOOK_NS   100000u
+#define AV_LOOK_PAYS 4u
+
+struct av_look {
+	uint64_t came_ns;  /* when packets came last */
+	uint64_t rest_ns;  /* it does not look until then */
+	unsigned int pays; /* how many in a row came in time */
+};
+
+static inline void av_look_came(struct av_look *l, uint64_t now_ns)
+{
+	l->pays = now_ns - l->came_ns <= AV_LOOK_NS ? l->pays + 1 : 0;
+	l->came_ns = now_ns;
+}
+
+/* @wanted: another thread wants the core. Return: does it look, and go on looking? */
+static inline bool av_look_goes_on(struct av_look *l, uint64_t now_ns, bool wanted)
+{
+	if (l->pays < AV_LOOK_PAYS || now_ns < l->rest_ns)
+		return false;
+	if (!wanted && now_ns - l->came_ns <= AV_LOOK_NS)
+		return true;
+	l->rest_ns = now_ns + (wanted ? 1000 : 10) * (uint64_t)AV_LOOK_NS;
+	l->pays = 0;
+	return false;
+}
+
 /* Wake the listening thread: endpoints have changed, or the backlog begins to fill. Any thread */
 void av_inbound_wake(void);
 
