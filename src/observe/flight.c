@@ -228,6 +228,14 @@ void av_flight_withdraw(uint64_t number)
 	av_flight_own_end();
 }
 
+void av_flight_replace(_Atomic uint64_t *last, uint64_t number)
+{
+	uint64_t before = number ? atomic_exchange(last, number) : 0;
+
+	if (before)
+		av_flight_withdraw(before - 1);
+}
+
 const struct av_flight_file *av_flight_open(int folder_fd)
 {
 	int fd = open_to_read(folder_fd);

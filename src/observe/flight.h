@@ -153,6 +153,12 @@ uint64_t av_flight_append(const struct av_flight_record *record);
 /* Withdraw record @number, unless a later one has overwritten it. Context: as av_flight_append() */
 void av_flight_withdraw(uint64_t number);
 
+/*
+ * Of records that show nothing yet, only the last one stays: withdraw the one before @number.
+ * @last: of these, what av_report() returned last. @number: what it returned now; 0: nothing
+ */
+void av_flight_replace(_Atomic uint64_t *last, uint64_t number);
+
 /* --- reading --------------------------------------------------------------------- */
 
 struct av_flight_file;

@@ -21,7 +21,7 @@ struct turn {
 	uint64_t came_ns, begins_ns;
 	uint64_t sum; /* of its buffers at @came_ns */
 	bool summed;
-	uint64_t record; /* of the last request whose bytes landed early, + 1 */
+	_Atomic uint64_t record; /* of the last request whose bytes landed early, + 1 */
 };
 
 struct av_strict {
@@ -130,18 +130,14 @@ static bool is_lost(const struct av_qp_ref *end)
 	       draw_below(end, AV_FREEDOM_DATAGRAMS, LOST_EVERY) == 0;
 }
 
-/*
- * A freedom that was used shows nothing yet: only the last record of a queue pair stays. It is
- * there before the rest of the bytes.
- */
+/* The record is there before the rest of the bytes. */
 static void report_early(const struct av_observed *o, struct turn *t, uint32_t early)
 {
 	enum av_check check = av_wr_opcode(o->wqe->opcode)->source ? AV_CHECK_STRICT_WRITE_ORDER
 								   : AV_CHECK_STRICT_READ_ORDER;
 
-	if (t->record)
-		av_flight_withdraw(t->record - 1);
-	t->record = av_report_freedom(o->end, o->wqe, check, early, t->begins_ns - t->came_ns);
+	av_flight_replace(&t->record, av_report_freedom(o->end, o->wqe, check, early,
+							t->begins_ns - t->came_ns));
 }
 
 static void begin_turn(const struct av_observed *o, struct turn *t)

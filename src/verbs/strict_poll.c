@@ -12,18 +12,10 @@ static bool counts_bytes(const struct ibv_wc *wc)
 	       wc->opcode == IBV_WC_COMP_SWAP || wc->opcode == IBV_WC_FETCH_ADD;
 }
 
-/*
- * A freedom that was used shows nothing yet: only the last record of each kind stays. @last: what
- * av_report_beside() returned of it
- */
 static void report_used(_Atomic uint64_t *last, struct av_flight_record r)
 {
-	uint64_t before;
-
 	r.kind = AV_FLIGHT_EVENT;
-	before = atomic_exchange(last, av_report_beside(&r));
-	if (before)
-		av_flight_withdraw(before - 1);
+	av_flight_replace(last, av_report_beside(&r));
 }
 
 /* Source: ibv_poll_cq(3); IBTA volume 1, 11.4.2.1. @garbage: random bits */

@@ -392,6 +392,25 @@ TEST(negative_numbers_are_negative)
 	assert_non_null(strstr(text, "comp_vector -1; the device has 4"));
 }
 
+/* Also while the same comes again and again, of which only some make a record. */
+TEST_WITH(of_what_shows_nothing_yet_the_last_stays, setup, teardown)
+{
+	_Atomic uint64_t last = 0;
+	struct av_flight_record r;
+
+	for (uint32_t i = 0; i < 15; i++) {
+		r = (struct av_flight_record){.kind = AV_FLIGHT_EVENT,
+					      .check = AV_CHECK_STRICT_EVENTS,
+					      .has = AV_HAS_OBJECT,
+					      .object = AV_OBJECT_CQ,
+					      .number = i / 5};
+		av_flight_replace(&last, av_report_beside(&r));
+		assert_int_equal(readable(), 1);
+		(void)records(&r);
+		assert_int_equal(r.number, i / 5);
+	}
+}
+
 TEST_WITH(what_is_overcome_is_withdrawn, setup, teardown)
 {
 	(void)av_refused(AV_VERB_CREATE_CQ, av_refuse(EINVAL, AV_CHECK_CQ_SIZE, 9, 8));
