@@ -358,6 +358,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		atomic_store(&cq->shared->stamped, 1);
 	fill_readers(&cq->ex, attr->wc_flags);
+	av_strict_fill_cq(cq);
 	return &cq->ex;
 }
 

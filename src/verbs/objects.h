@@ -126,6 +126,9 @@ struct av_cq {
 	bool in_batch;
 	struct ibv_wc current; /* the completion that the program reads */
 	uint64_t stamp_ns;     /* when the transport appended it; monotonic */
+	/* Of a strict device, behind its own: verbs/strict_poll.c. */
+	int (*plain_start)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+	int (*plain_next)(struct ibv_cq_ex *ex);
 };
 
 struct av_srq {
@@ -481,6 +484,9 @@ void av_rkey_free(const struct av_context *ctx, const struct av_mr *mr);
 
 /* Those of a strict device, after all others. Context: the segment is open */
 void av_strict_fill_ops(struct av_context *ctx);
+
+/* The readers of a new extended CQ, after the plain ones. */
+void av_strict_fill_cq(struct av_cq *cq);
 
 /* Members that another file sets or calls, for our objects only. Their manual pages hold. */
 int av_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

@@ -42,11 +42,9 @@ static void scribble(struct ibv_wc *wc, uint64_t garbage)
 		wc->opcode = (enum ibv_wc_opcode)(garbage >> 20 & 0xff);
 }
 
-static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+/* @n: number of completions that were taken; or none, or an error. Return: @n */
+static int scribble_all(struct av_context *ctx, int n, struct ibv_wc *wc)
 {
-	struct av_context *ctx = av_container_of(ibv->context, struct av_context, verbs.context);
-	int n = ctx->plain_poll(ibv, count, wc);
-
 	for (int i = 0; i < n; i++)
 		scribble(&wc[i], av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_UNDEFINED,
 						 wc[i].qp_num, wc[i].wr_id));
@@ -59,6 +57,33 @@ static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 							  .status = (uint8_t)wc[n - 1].status,
 						  });
 	return n;
+}
+
+static int poll_undefined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct av_context *ctx = av_container_of(ibv->context, struct av_context, verbs.context);
+
+	return scribble_all(ctx, ctx->plain_poll(ibv, count, wc), wc);
+}
+
+static int next_undefined(struct ibv_cq_ex *ex)
+{
+	struct av_context *ctx = av_container_of(ex->context, struct av_context, verbs.context);
+	struct av_cq *cq = av_container_of(ex, struct av_cq, ex);
+	int err = cq->plain_next(ex);
+
+	(void)scribble_all(ctx, err == 0, &cq->current);
+	return err;
+}
+
+static int start_undefined(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct av_context *ctx = av_container_of(ex->context, struct av_context, verbs.context);
+	struct av_cq *cq = av_container_of(ex, struct av_cq, ex);
+	int err = cq->plain_start(ex, attr);
+
+	(void)scribble_all(ctx, err == 0, &cq->current);
+	return err;
 }
 
 /* Among so many calls, one makes an event at once. */
@@ -93,4 +118,15 @@ void av_strict_fill_ops(struct av_context *ctx)
 		ops->poll_cq = poll_undefined;
 	if (strict & AV_FREEDOM_BIT(AV_FREEDOM_EVENTS))
 		ops->req_notify_cq = notify_early;
+}
+
+void av_strict_fill_cq(struct av_cq *cq)
+{
+	cq->plain_start = cq->ex.start_poll;
+	cq->plain_next = cq->ex.next_poll;
+	if (!(av_context_of(cq->ex.context)->seg->head->strict &
+	      AV_FREEDOM_BIT(AV_FREEDOM_UNDEFINED)))
+		return;
+	cq->ex.start_poll = start_undefined;
+	cq->ex.next_poll = next_undefined;
 }

@@ -148,6 +148,60 @@ static bool received_right(void)
 	       wc.imm_data == 0 && wc.wr_id == 0;
 }
 
+/* --- the same of extended CQs ----------------------------------------------------- */
+
+/* What the readers say of a WRITE that fails, or succeeds. */
+static struct ibv_wc polled(bool fails)
+{
+	struct ibv_cq_init_attr_ex init = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(scene.ctx, &init);
+	struct ibv_poll_cq_attr poll = {.comp_mask = 0};
+	uint64_t until = now_ms() + 500;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	NEED(ex);
+	scene.send_cq = ibv_cq_ex_to_cq(ex);
+	begin(IBV_QPT_RC);
+	wr = request(IBV_WR_RDMA_WRITE, 0, &sge);
+	wr.wr.rdma.remote_addr -= fails ? BYTES : 0;
+	NEED(post(&wr) == 0);
+	while (ibv_start_poll(ex, &poll))
+		NEED(now_ms() < until);
+	NEED((ex->status != IBV_WC_SUCCESS) == fails);
+	wc = (struct ibv_wc){
+		.wr_id = ex->wr_id,
+		.opcode = ibv_wc_read_opcode(ex),
+		.byte_len = ibv_wc_read_byte_len(ex),
+		.qp_num = ibv_wc_read_qp_num(ex),
+	};
+	ibv_end_poll(ex);
+	return wc;
+}
+
+static bool read_opcode_wrong(void)
+{
+	return polled(true).opcode == IBV_WC_RDMA_WRITE;
+}
+
+static bool read_opcode_right(void)
+{
+	struct ibv_wc wc = polled(true);
+
+	return wc.wr_id == 0 && wc.qp_num == scene.a->qp_num;
+}
+
+static bool read_bytes_wrong(void)
+{
+	return polled(false).byte_len <= BYTES;
+}
+
+static bool read_bytes_right(void)
+{
+	return polled(false).opcode == IBV_WC_RDMA_WRITE;
+}
+
 /* --- events ---------------------------------------------------------------------- */
 
 static bool get_event(void)
@@ -328,6 +382,8 @@ static const struct wrong rows[] = {
 	OF(received, received_imm, "looks at imm_data of messages without"),
 	OF(received, received_qp, "looks at src_qp of RC"),
 	OF(received, received_slid, "looks at slid of RC"),
+	ROW(read_opcode, "reads the opcode of a failed request", UNDEFINED_SAID),
+	ROW(read_bytes, "reads byte_len of WRITEs", UNDEFINED_SAID),
 	ROW(event, "polls once after an event", EVENTS_SAID),
 	ROW(event_each, "takes each event for a completion", EVENTS_SAID),
 	ROW(idle, "takes an event for a message", EVENTS_SAID),
