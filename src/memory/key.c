@@ -5,6 +5,8 @@
 
 #include "base/thread.h"
 #include "base/wait.h"
+#include "observe/check.h"
+#include "observe/freedom.h"
 
 /* Claiming pin words, and waiting until they are free. */
 
@@ -219,6 +221,37 @@ void av_key_describe(const struct av_key *k, struct av_key *what)
 	fill_key_entry(what, k);
 }
 
+static bool names_region(uint8_t kind, uint8_t window_type)
+{
+	return av_kind_of(kind)->is & AV_KIND_BINDABLE ||
+	       (kind == AV_KEY_WINDOW && window_type == AV_WINDOW_RKEY);
+}
+
+/*
+ * The tag of a new key. A strict device gives a dead region's number to the next one, to the byte:
+ * whoever still has it reaches that.
+ */
+static uint8_t next_tag(const struct av_seg *seg, const struct av_key *k, uint32_t index,
+			const struct av_key *what)
+{
+	static _Atomic uint64_t last;
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_STRICT_KEYS,
+		.has = AV_HAS_OBJECT,
+		.object = AV_OBJECT_MR,
+		.number = index << 8 | k->tag,
+	};
+
+	if (k->kind == AV_KEY_NONE)
+		return first_tag(seg, index) + 1;
+	if (!(seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_KEYS)) || !k->was_region ||
+	    !names_region(what->kind, what->window_type))
+		return k->tag + 1;
+	av_flight_replace(&last, av_report_beside(&r));
+	return k->tag;
+}
+
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_KEY, limit);
@@ -227,9 +260,8 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 
 	if (!k)
 		return 0;
-	if (k->kind == AV_KEY_NONE)
-		k->tag = first_tag(seg, index);
-	key = index << 8 | ++k->tag;
+	k->tag = next_tag(seg, k, index, what);
+	key = index << 8 | k->tag;
 	k->kind = what->kind;
 	k->qpn = k->windows = 0;
 	fill_key_entry(k, what);
@@ -352,6 +384,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key)
 	if (!withdraw_key(seg, key, true))
 		return EBUSY;
 	k->tag = key & 0xff;
+	k->was_region = names_region(k->kind, 0);
 	av_lock_release(&k->lock);
 	if (!av_pin_try_drain(seg, key)) {
 		if (av_deferred_key(seg, key))

@@ -141,8 +141,11 @@ struct av_key {
 	uint32_t pd;	       /* handle of the protection domain */
 	uint32_t access;       /* enum ibv_access_flags and AV_ACCESS_TUNNELED */
 	_Atomic uint8_t kind;  /* enum av_key_kind; also read while the key is withdrawn */
-	uint8_t under;	       /* window: the kind of its region */
-	uint8_t tag;	       /* last tag used; the owner's */
+	union {
+		uint8_t under;	    /* window: the kind of its region */
+		uint8_t was_region; /* ended: av_key_create() may give its number to a region */
+	};
+	uint8_t tag; /* last tag used; the owner's */
 	union {
 		uint8_t window_type; /* enum ibv_mw_type, or AV_WINDOW_RKEY */
 		uint8_t in_origin;   /* device memory: it is in the exporting context's segment */

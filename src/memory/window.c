@@ -58,6 +58,7 @@ int av_window_destroy(struct av_seg *seg, uint32_t key)
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_CHANGE);
 	ended = unbind(seg, w);
 	if (ended) {
+		w->was_region = w->window_type == AV_WINDOW_RKEY;
 		w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
 		atomic_store(&w->held, 0);
 	}

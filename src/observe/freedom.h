@@ -14,7 +14,10 @@
 #include "base/compiler.h"
 #include "base/text.h"
 
-/* X(id, name, what the device does, what allows it, what programs of the public did) */
+/*
+ * X(id, name, what the device does, what allows it, what programs of the public did). New rows come
+ * last: a row's place is part of what its random numbers are drawn from
+ */
 /* clang-format off */
 #define AV_FREEDOMS(X) \
 	X(LATE_READ, "late-read", \
@@ -30,13 +33,13 @@
 	  "IBTA 1, 9.5, o9-20", \
 	  "a reader that polls its buffer instead of its completion queue") \
 	X(KEYS, "keys", \
-	  "a region's rkey is not its lkey, and each is good for its own use only", \
+	  "an rkey is no lkey; a dead key's number is soon another region's", \
 	  "ibv_reg_mr(3); IBTA 1, 10.6.3", \
-	  "an lkey that is sent to a peer as if it were the rkey") \
+	  "lkeys for rkeys (rdma-example#4), dead keys (openucx/ucx#8061)") \
 	X(UNDEFINED, "undefined", \
 	  "fields of a completion that are undefined for its status are garbage", \
 	  "ibv_poll_cq(3)", \
-	  "the opcode of a failed completion, byte_len or src_qp of a send") \
+	  "a failed completion's opcode (libfabric#4848), a send's byte_len") \
 	X(EVENTS, "events", \
 	  "an event comes although no completion is there", \
 	  "ibv_get_cq_event(3)", \

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/real_calls.h"
+#include "observe/freedom.h"
 #include "registry/tables.h"
 #include "segment/observers.h"
 #include "segment/segment.h"
@@ -307,6 +308,14 @@ static uint32_t pop_oldest(struct indices *s)
 	return index;
 }
 
+/* A strict device gives the numbers of dead keys again as soon as it can. */
+static uint32_t rest_of(const struct av_seg *seg, enum av_slab slab)
+{
+	bool soon = slab == AV_SLAB_KEY && seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_KEYS);
+
+	return soon ? 0 : REUSE_AFTER;
+}
+
 uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
 {
 	struct indices *s = &seg->heap->slab[slab];
@@ -314,7 +323,7 @@ uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
 
 	pthread_mutex_lock(&seg->heap->mutex);
 	if (s->used < limit) {
-		if (s->count <= REUSE_AFTER && reserve_index_ring(s) &&
+		if (s->count <= rest_of(seg, slab) && reserve_index_ring(s) &&
 		    have_chunk(seg, slab, s->fresh))
 			index = s->fresh++, s->issued++;
 		else if (s->count)

@@ -75,7 +75,8 @@ if command -v ibv_ud_pingpong >/dev/null; then
 	says with_its_seed '^anyverbs: failed with --strict=[0-9]+$' "$(cat "$err")"
 fi
 said=$("$tool" help strict)
-for freedom in late-read write-order read-order keys undefined events datagrams limits; do
+for freedom in late-read write-order read-order keys undefined events datagrams limits \
+	left-behind paging; do
 	says "help has $freedom" "^  $freedom$" "$said"
 done
 holds help_fits_80_columns test -z "$(grep -E '.{81}' <<<"$said")"

@@ -5,6 +5,7 @@
 #define WRITE_SAID "the order of a WRITE's bytes is not defined"
 #define READ_SAID  "the order of a READ's bytes is not defined"
 #define LKEY_SAID  "is the region's lkey, and its rkey is needed"
+#define OLD_SAID   "who still has that, reaches this region"
 #define RKEY_SAID  "is the region's rkey, and its lkey is needed"
 
 /* --- polling memory -------------------------------------------------------------- */
@@ -163,6 +164,31 @@ KEYS(write_key, IBV_WR_RDMA_WRITE)
 KEYS(read_key, IBV_WR_RDMA_READ)
 KEYS(atomic_key, IBV_WR_ATOMIC_FETCH_AND_ADD)
 
+/* The memory is registered for the next client. The one before still has the key of its region. */
+static bool is_refused(enum ibv_wr_opcode opcode, bool told)
+{
+	uint32_t old = scene.dst_mr->rkey;
+
+	begin(IBV_QPT_RC);
+	NEED(ibv_dereg_mr(scene.dst_mr) == 0);
+	scene.dst_mr = ibv_reg_mr(scene.pd, scene.dst, (size_t)SLOTS * BYTES, ALL_ACCESS);
+	NEED(scene.dst_mr);
+	return !one_sided(opcode, told ? scene.dst_mr->rkey : old);
+}
+
+#define OLD_KEY(name, opcode)                     \
+	static bool name##_wrong(void)            \
+	{                                         \
+		return is_refused(opcode, false); \
+	}                                         \
+	static bool name##_right(void)            \
+	{                                         \
+		return !is_refused(opcode, true); \
+	}
+OLD_KEY(old_write, IBV_WR_RDMA_WRITE)
+OLD_KEY(old_read, IBV_WR_RDMA_READ)
+OLD_KEY(old_atomic, IBV_WR_ATOMIC_FETCH_AND_ADD)
+
 static bool local_keys(uint32_t send_key, uint32_t recv_key)
 {
 	struct ibv_sge to = {(uintptr_t)scene.dst, BYTES, recv_key}, from;
@@ -235,6 +261,9 @@ static const struct wrong rows[] = {
 	ROW(write_key, "sends its lkey for a WRITE", LKEY_SAID),
 	ROW(read_key, "sends its lkey for a READ", LKEY_SAID),
 	ROW(atomic_key, "sends its lkey for an atomic", LKEY_SAID),
+	ROW(old_write, "has a WRITE by a dead key refused", OLD_SAID),
+	ROW(old_read, "has a READ by a dead key refused", OLD_SAID),
+	ROW(old_atomic, "has an atomic by a dead key refused", OLD_SAID),
 	{"sends by the rkey", RKEY_SAID, send_key_wrong, local_key_right},
 	{"receives by the rkey", RKEY_SAID, recv_key_wrong, local_key_right},
 	ROW(one_key, "keeps one key of a buffer", RKEY_SAID),
