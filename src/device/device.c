@@ -8,6 +8,7 @@
 
 #include "base/newer_verbs.h"
 #include "base/random.h"
+#include "observe/freedom.h"
 #include "segment/observers.h"
 
 #define MACHINE_ID_CHARS 32 /* number of digits in /etc/machine-id: machine-id(5) */
@@ -140,6 +141,8 @@ static void complete_attr(struct ibv_device_attr *attr, const struct av_device *
 	attr->max_mw = attr->max_mr; /* they share a table of keys */
 	if (dev->as)
 		av_model_lower(dev->as, attr);
+	if (dev->strict & AV_FREEDOM_BIT(AV_FREEDOM_LIMITS))
+		av_model_lower(&av_model_least, attr);
 	attr->max_res_rd_atom = attr->max_qp_rd_atom * attr->max_qp;
 }
 

@@ -134,6 +134,24 @@ static const struct av_model models[] = {
 };
 /* clang-format on */
 
+/*
+ * The least of those that have RC, but for erdma's one element, which is of receives only. One READ
+ * or atomic in flight is what any device has.
+ */
+const struct av_model av_model_least = {
+	.limits = {.max_qp = 4092,
+		   .max_qp_wr = 8127,
+		   .max_sge = 6,
+		   .max_sge_rd = 1,
+		   .max_cq = 8189,
+		   .max_cqe = 32767,
+		   .max_mr = 262144,
+		   .max_qp_rd_atom = 1,
+		   .max_qp_init_rd_atom = 1,
+		   .max_srq_sge = 6,
+		   .max_mcast_qp_attach = 8},
+};
+
 const struct av_model *av_model_at(unsigned int number)
 {
 	return number < AV_ARRAY_SIZE(models) ? &models[number] : NULL;

@@ -49,6 +49,9 @@ struct av_model {
 /* The model of each device that ANYVERBS_DEVICES names by a NAME, not by a PROFILE. */
 extern const struct av_model av_model_own;
 
+/* Limits only: those of a strict device. */
+extern const struct av_model av_model_least;
+
 /* All others, by number, the last NULL. */
 const struct av_model *av_model_at(unsigned int number);
 

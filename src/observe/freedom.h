@@ -49,9 +49,9 @@
 	  "IBTA 1, 9.8.3", \
 	  "UD and UC messages that are never sent again") \
 	X(LIMITS, "limits", \
-	  "a queue holds what was asked for, and no more", \
-	  "ibv_create_qp(3)", \
-	  "queues that are larger than asked for on every adapter in reach")
+	  "queues hold what was asked for; limits are the least of known adapters'", \
+	  "ibv_create_qp(3), ibv_query_device(3)", \
+	  "queues larger than asked for; max_rd_atomic 16 (perftest#114)")
 /* clang-format on */
 
 enum av_freedom {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that use more of a queue pair than they asked for. */
+#include "lib/to_rts.h"
 #include "wrong_fixture.h"
 
 #define ASKED 5u
@@ -117,11 +118,71 @@ static bool unsignalled_right(void)
 	return unsignalled(4);
 }
 
+/* Have 4 READs and atomics in flight; or as many as the device has, though 4 would be nice. */
+static bool read_atomic(bool ask)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct ibv_device_attr device;
+
+	begin(IBV_QPT_RC);
+	NEED(ibv_query_device(scene.ctx, &device) == 0);
+	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE) == 0);
+	attr = attr_to(scene.b);
+	attr.max_rd_atomic = 4;
+	if (ask && device.max_qp_init_rd_atom < attr.max_rd_atomic)
+		attr.max_rd_atomic = (uint8_t)device.max_qp_init_rd_atom;
+	if (connect_qp(scene.a, attr))
+		return false;
+	send_slot(IBV_WR_RDMA_READ, 0);
+	return is_sent();
+}
+
+static bool read_atomic_wrong(void)
+{
+	return read_atomic(false);
+}
+
+static bool read_atomic_right(void)
+{
+	return read_atomic(true);
+}
+
+/* Gather 8 elements; or as many as the device has, though 8 would be nice. */
+static bool gather(bool ask)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = scene.send_cq,
+		.recv_cq = scene.recv_cq,
+		.cap = {ASKED, ASKED, 8, 1, 0},
+	};
+	struct ibv_device_attr device;
+
+	NEED(ibv_query_device(scene.ctx, &device) == 0);
+	if (ask && device.max_sge < 8)
+		init.cap.max_send_sge = (uint32_t)device.max_sge;
+	return ibv_create_qp(scene.pd, &init) != NULL;
+}
+
+static bool gather_wrong(void)
+{
+	return gather(false);
+}
+
+static bool gather_right(void)
+{
+	return gather(true);
+}
+
 static const struct wrong rows[] = {
 	ROW(sends, "posts 8 sends, and asked for 5", "5"),
 	ROW(one_more, "posts 6 sends, and asked for 5", "5"),
 	ROW(unsignalled, "signals each 8th of 5 sends", "5"),
 	ROW(recvs, "posts 8 receive requests, and asked for 5", "5"),
+	ROW(read_atomic, "has 4 READs in flight, and has not asked",
+	    "max_rd_atomic 4 is above the device's 1"),
+	ROW(gather, "gathers 8 elements, and has not asked",
+	    "max_send_sge 8 is above the device's"),
 	ROW(inline_data, "sends 64 B inline, and asked for none", "0"),
 };
 

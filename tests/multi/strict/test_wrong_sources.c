@@ -309,17 +309,14 @@ static bool build(bool is_inline)
 		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 	};
 	struct ibv_qp_ex *ex;
-	struct ibv_qp_attr to;
 	struct ibv_qp *plain;
-	union ibv_gid gid;
 
 	begin(IBV_QPT_RC);
 	plain = scene.b;
 	scene.b = ibv_create_qp_ex(scene.ctx, &attr);
-	NEED(scene.b && ibv_query_gid(scene.ctx, 1, 0, &gid) == 0);
+	NEED(scene.b);
 	ex = ibv_qp_to_qp_ex(scene.b);
-	to = connect_attr(scene.b->qp_num, &gid);
-	NEED(connect_qp(scene.b, to) == 0 && ex && plain);
+	NEED(connect_qp(scene.b, attr_to(scene.b)) == 0 && ex && plain);
 	NEED(post_recv(0) == 0);
 	fill(scene.src, 3, 64);
 	ibv_wr_start(ex);

@@ -43,24 +43,33 @@ static void open_scene(void)
 	NEED(s->src_mr && s->dst_mr);
 }
 
+struct ibv_qp_attr attr_to(const struct ibv_qp *to)
+{
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
+
+	NEED(ibv_query_gid(scene.ctx, 1, 0, &gid) == 0);
+	attr = connect_attr(to->qp_num, &gid);
+	attr.qkey = QKEY;
+	attr.max_rd_atomic = attr.max_dest_rd_atomic = 1;
+	return attr;
+}
+
 void begin_with(enum ibv_qp_type type, struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = type, .send_cq = scene.send_cq, .recv_cq = scene.recv_cq, .cap = *cap};
 	struct ibv_qp_attr attr;
-	union ibv_gid gid;
 
-	NEED(ibv_query_gid(scene.ctx, 1, 0, &gid) == 0);
 	scene.a = ibv_create_qp(scene.pd, &init);
 	init.cap = *cap;
 	scene.b = ibv_create_qp(scene.pd, &init);
 	NEED(scene.a && scene.b);
 	*cap = init.cap;
-	attr = connect_attr(scene.b->qp_num, &gid);
-	attr.qkey = QKEY;
-	NEED(connect_qp(scene.a, attr) == 0);
-	attr.dest_qp_num = scene.a->qp_num;
+	attr = attr_to(scene.a);
 	NEED(connect_qp(scene.b, attr) == 0);
+	attr.dest_qp_num = scene.b->qp_num;
+	NEED(connect_qp(scene.a, attr) == 0);
 	scene.ah = ibv_create_ah(scene.pd, &attr.ah_attr);
 	NEED(scene.ah);
 }

@@ -65,6 +65,9 @@ void begin(enum ibv_qp_type type);
 /* The same, with these limits; they become what the queue pairs have. */
 void begin_with(enum ibv_qp_type type, struct ibv_qp_cap *cap);
 
+/* What an unconnected queue pair needs to send to @to. */
+struct ibv_qp_attr attr_to(const struct ibv_qp *to);
+
 /* Message @n of @bytes: of the source, or expected at the destination. */
 void fill(void *at, uint32_t n, size_t bytes);
 bool is_filled(const void *at, uint32_t n, size_t bytes);
