@@ -51,7 +51,11 @@
 	X(LIMITS, "limits", \
 	  "queues hold what was asked for; limits are the least of known adapters'", \
 	  "ibv_create_qp(3), ibv_query_device(3)", \
-	  "queues larger than asked for; max_rd_atomic 16 (perftest#114)")
+	  "queues larger than asked for; max_rd_atomic 16 (perftest#114)") \
+	X(LEFT_BEHIND, "left-behind", \
+	  "completions of a destroyed queue pair's sends stay until they are polled", \
+	  "ibv_destroy_qp(3); so do rxe and EFA", \
+	  "completions of dead queue pairs (libfabric#11151, spdk#3859)")
 /* clang-format on */
 
 enum av_freedom {

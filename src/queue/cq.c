@@ -575,12 +575,12 @@ uint32_t av_cq_first_untold(const struct av_cq_shared *cq, const struct av_cq_pr
 }
 
 /* Both locks are held: nobody sees the ring half compacted; if the owner dies, nobody polls it. */
-void av_cq_purge(struct av_seg *seg, uint32_t index,
-		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
-		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
+uint32_t av_cq_purge(struct av_seg *seg, uint32_t index,
+		     bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
+		     bool (*dropped)(struct av_seg *seg, struct av_cqe *cqe))
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint32_t head, tail, to, untold;
+	uint32_t head, tail, to, untold, stay = 0;
 	struct av_cq_producer *in;
 	int i;
 
@@ -600,8 +600,9 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		if (from == untold)
 			in->told = to;
 		if (of(e, number)) {
-			dropped(seg, e);
-			continue;
+			if (dropped(seg, e))
+				continue;
+			stay++;
 		}
 		if (from != to)
 			copy_cqe(gap, e, to);
@@ -618,6 +619,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	atomic_store_explicit(&in->tail, to, memory_order_release);
 	av_lock_release(&cq->producer[i].lock);
 	av_lock_release(&cq->poll_lock);
+	return stay;
 }
 
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe)

@@ -312,13 +312,13 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index);
 /*
  * Remove all entries of an object that is being reset or destroyed.
  * @of: does this entry belong to the object called @number?
- * @dropped: called for each removed entry, to release what the entry holds
+ * @dropped: called for each such entry, to release what it holds; false: the entry stays
  * Context: the owner; the caller holds no lock of rank AV_RANK_POLL or higher. Both callbacks run
- * under poll_lock and the producer ring's lock.
+ * under poll_lock and the producer ring's lock. Return: how many stay
  */
-void av_cq_purge(struct av_seg *seg, uint32_t index,
-		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
-		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
+uint32_t av_cq_purge(struct av_seg *seg, uint32_t index,
+		     bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
+		     bool (*dropped)(struct av_seg *seg, struct av_cqe *cqe));
 
 /* Does the CQ hold the completion of receive @wqe of QP @qpn? False, too, if the lock timed out. */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);

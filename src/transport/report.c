@@ -338,7 +338,8 @@ void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives)
 	av_report_beside(&r);
 }
 
-void av_report_event(const struct av_qp_ref *end, enum av_check check, int event, uint64_t limit)
+uint64_t av_report_event(const struct av_qp_ref *end, enum av_check check, int event,
+			 uint64_t limit)
 {
 	struct av_flight_record r = {
 		.kind = AV_FLIGHT_EVENT,
@@ -349,7 +350,7 @@ void av_report_event(const struct av_qp_ref *end, enum av_check check, int event
 	};
 
 	of_queue_pair(&r, end->seg, av_qp_number(end));
-	av_report_beside(&r);
+	return av_report_beside(&r);
 }
 
 uint64_t av_report_freedom(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,

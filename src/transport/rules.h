@@ -279,9 +279,12 @@ AV_COLD void av_report_lost(const struct av_failed *failed);
  */
 AV_COLD void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives);
 
-/* Queue pair @end had event @event, or AV_EVENT_NONE, without a request that failed. */
-AV_COLD void av_report_event(const struct av_qp_ref *end, enum av_check check, int event,
-			     uint64_t limit);
+/*
+ * Queue pair @end had event @event, or AV_EVENT_NONE, without a request that failed.
+ * Return: as av_report()
+ */
+AV_COLD uint64_t av_report_event(const struct av_qp_ref *end, enum av_check check, int event,
+				 uint64_t limit);
 
 /* A queue pair fails because its send CQ had no room for the completion of a successful request. */
 AV_COLD void av_report_send_cq(const struct av_qp_ref *end);

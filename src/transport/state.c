@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "observe/freedom.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
 
@@ -113,18 +114,19 @@ void av_qp_resume(const struct av_qp_ref *end)
 }
 
 /* Release what an unpolled completion holds: bounce buffers, and its slot in a shared queue. */
-static void release_unpolled_cqe(struct av_seg *seg, const struct av_cqe *cqe)
+static bool release_unpolled_cqe(struct av_seg *seg, struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
 	av_bounce_give(seg, cqe->bounce, cqe->bounce_len);
 	if (rq && atomic_load(&rq->id)) /* a queue of one queue pair is emptied as a whole */
 		av_rq_freed(seg, rq, cqe->wqe);
+	return true;
 }
 
 static bool of_qp(const struct av_cqe *cqe, uint32_t qpn)
 {
-	return cqe->qpn == qpn;
+	return cqe->qpn == qpn && cqe->queue;
 }
 
 static bool of_rq(const struct av_cqe *cqe, uint32_t rq)
@@ -148,6 +150,31 @@ void av_qp_purge(const struct av_qp_ref *end)
 		av_cq_purge(end->seg, end->qp->send_cq, of_qp, qpn, release_unpolled_cqe);
 	if (end->qp->recv_cq && end->qp->recv_cq != end->qp->send_cq)
 		av_cq_purge(end->seg, end->qp->recv_cq, of_qp, qpn, release_unpolled_cqe);
+}
+
+static bool of_sends(const struct av_cqe *cqe, uint32_t qpn)
+{
+	return of_qp(cqe, qpn) && !(cqe->flags & AV_CQE_RECV);
+}
+
+/* Its poll frees no slot any more. */
+static bool leave_cqe(struct av_seg *seg, struct av_cqe *cqe)
+{
+	cqe->queue = 0;
+	return false;
+}
+
+void av_qp_leave_behind(const struct av_qp_ref *end)
+{
+	static _Atomic uint64_t last;
+	uint32_t left = 0;
+
+	if (end->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_LEFT_BEHIND) && end->qp->send_cq)
+		left = av_cq_purge(end->seg, end->qp->send_cq, of_sends, atomic_load(&end->qp->qpn),
+				   leave_cqe);
+	if (left)
+		av_flight_replace(&last, av_report_event(end, AV_CHECK_STRICT_LEFT_BEHIND,
+							 AV_EVENT_NONE, left));
 }
 
 /* Context: RESET is its state already, so that nothing is posted any more. */

@@ -214,6 +214,12 @@ void av_qp_purge(const struct av_qp_ref *end);
 /* The same for an own XRC SRQ that is about to be destroyed. Its queue pairs may continue. */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
+/*
+ * An own queue pair is about to be reset and destroyed: of a strict device, completions of its
+ * sends stay where they are, and av_qp_purge() does not find them. Needs no queue pair lock.
+ */
+void av_qp_leave_behind(const struct av_qp_ref *end);
+
 /* === reset ======================================================================= */
 
 /*

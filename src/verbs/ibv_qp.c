@@ -258,6 +258,7 @@ static int reset_qp(struct av_qp *qp)
 	err = av_qp_quiesce(&qp->end);
 	if (err)
 		return err;
+	av_qp_leave_behind(&qp->end);
 	av_qp_apply_state(&qp->end, (enum ibv_qp_state)atomic_load(&qp->end.qp->state),
 			  IBV_QPS_RESET);
 	av_disconnect(&qp->peer);

@@ -6,6 +6,7 @@
 
 #define UNDEFINED_SAID "fields that this completion leaves undefined are garbage"
 #define EVENTS_SAID    "an event came, and no completion was there"
+#define LEFT_SAID      "completions that nobody had polled; they are still there"
 #define LOST_SAID      "of unreliable services nobody promises that it arrives"
 
 /* --- fields ---------------------------------------------------------------------- */
@@ -202,6 +203,34 @@ static bool read_bytes_right(void)
 	return polled(false).opcode == IBV_WC_RDMA_WRITE;
 }
 
+/* --- queue pairs that are destroyed ----------------------------------------------- */
+
+/* The next completion is one of the queue pair that came after. */
+static bool destroy(bool drain_first)
+{
+	struct ibv_wc wc;
+
+	begin(IBV_QPT_RC);
+	NEED(post_recv(0) == 0);
+	send_slot(IBV_WR_SEND, 0);
+	if (!is_received() || (drain_first && !is_sent()))
+		return false;
+	NEED(ibv_destroy_qp(scene.a) == 0 && ibv_destroy_qp(scene.b) == 0);
+	begin(IBV_QPT_RC);
+	send_slot(IBV_WR_RDMA_READ, 1);
+	return next_wc(scene.send_cq, &wc) && wc.qp_num == scene.a->qp_num && wc.wr_id == 1;
+}
+
+static bool destroy_wrong(void)
+{
+	return destroy(false);
+}
+
+static bool destroy_right(void)
+{
+	return destroy(true);
+}
+
 /* --- events ---------------------------------------------------------------------- */
 
 static bool get_event(void)
@@ -387,6 +416,7 @@ static const struct wrong rows[] = {
 	ROW(event, "polls once after an event", EVENTS_SAID),
 	ROW(event_each, "takes each event for a completion", EVENTS_SAID),
 	ROW(idle, "takes an event for a message", EVENTS_SAID),
+	ROW(destroy, "takes a dead queue pair's completion for another's", LEFT_SAID),
 	ROW(ud, "sends each datagram once", LOST_SAID),
 	ROW(uc, "sends each message of UC once", LOST_SAID),
 	ROW(uc_write, "sends each WRITE of UC once", LOST_SAID),

@@ -248,8 +248,9 @@ static bool of_none(const struct av_cqe *cqe, uint32_t number)
 	return false;
 }
 
-static void drop(struct av_seg *of, const struct av_cqe *cqe)
+static bool drop(struct av_seg *of, struct av_cqe *cqe)
 {
+	return true;
 }
 
 static void by_push(void)

@@ -35,11 +35,18 @@ static bool of_qp(const struct av_cqe *cqe, uint32_t number)
 	return cqe->qpn == number;
 }
 
-static void drop(struct av_seg *of, const struct av_cqe *cqe)
+static bool drop(struct av_seg *of, struct av_cqe *cqe)
 {
 	assert_ptr_equal(of, seg);
 	assert_int_equal(dropped >> cqe->wr_id, 0); /* each once, in order */
 	dropped |= 1ull << cqe->wr_id;
+	return true;
+}
+
+static bool let_stay(struct av_seg *of, struct av_cqe *cqe)
+{
+	cqe->queue = 7;
+	return false;
 }
 
 /* @count entries, of which the bits of @going say who goes, from each place of the ring on. */
@@ -54,7 +61,7 @@ static void purge(unsigned int count, unsigned int going, unsigned int from)
 	for (unsigned int i = 0; i < count; i++)
 		append(i + 1, going >> i & 1 ? GOING : STAYING);
 	dropped = 0;
-	av_cq_purge(seg, cq, of_qp, GOING, drop);
+	assert_int_equal(av_cq_purge(seg, cq, of_qp, GOING, drop), 0);
 	assert_int_equal(dropped, going << 1);
 	for (unsigned int i = 0; i < count; i++)
 		if (!(going >> i & 1))
@@ -95,6 +102,20 @@ TEST_WITH(what_is_gone_makes_no_event, set_up, tear_down)
 	assert_int_equal(av_oneshot_armed(&shared->producer[0].armed), AV_CQ_ARMED_ANY);
 	append(3, STAYING);
 	assert_int_equal(av_oneshot_armed(&shared->producer[0].armed), AV_CQ_NOT_ARMED);
+	av_cq_fini(seg, cq);
+}
+
+TEST_WITH(an_entry_may_stay_after_all, set_up, tear_down)
+{
+	cq = av_cq_init(seg, CAPACITY, 0, 1, 1000, NULL);
+	for (uint64_t i = 1; i <= 4; i++)
+		append(i, i % 2 ? GOING : STAYING);
+	assert_int_equal(av_cq_purge(seg, cq, of_qp, GOING, let_stay), 2);
+	for (uint64_t i = 1; i <= 4; i++) {
+		assert_int_equal(av_cq_peek(seg, av_cq_at(seg, cq))->queue, i % 2 ? 7 : 0);
+		assert_int_equal(take(), i);
+	}
+	assert_int_equal(take(), 0);
 	av_cq_fini(seg, cq);
 }
 
