@@ -55,7 +55,11 @@
 	X(LEFT_BEHIND, "left-behind", \
 	  "completions of a destroyed queue pair's sends stay until they are polled", \
 	  "ibv_destroy_qp(3); so do rxe and EFA", \
-	  "completions of dead queue pairs (libfabric#11151, spdk#3859)")
+	  "completions of dead queue pairs (libfabric#11151, spdk#3859)") \
+	X(LATE_EVENTS, "late-events", \
+	  "an asynchronous event of a queue pair comes 5 ms late", \
+	  "ibv_get_async_event(3)", \
+	  "an event that must be there with its completion")
 /* clang-format on */
 
 enum av_freedom {

@@ -234,6 +234,13 @@ static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
 /* === operations ================================================================== */
 
 /*
+ * Does a strict device raise this event of an own queue pair later? Then it has seen to that.
+ * Context: as av_event_raise().
+ */
+AV_COLD bool av_strict_puts_off(const struct av_qp_ref *end, uint32_t qpn,
+				enum ibv_event_type event);
+
+/*
  * Raise @event at queue pair @end, of any process, whose number was @qpn when the event happened.
  * Context: no lock held; makes system calls.
  */
@@ -247,7 +254,8 @@ static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 		.id = qpn,
 	};
 
-	(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
+	if (!av_strict_puts_off(end, qpn, event))
+		(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
 }
 
 /*

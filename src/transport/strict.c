@@ -12,8 +12,9 @@
 #include "transport/transport.h"
 
 #define HELD_NS	    200000u /* longest time from a request's turn to its execution */
-#define EARLY_BYTES 64u	    /* most that lands before the rest */
-#define LOST_EVERY  100u    /* of so many unreliable messages one is lost */
+#define LATE_NS	    5000000u
+#define EARLY_BYTES 64u	 /* most that lands before the rest */
+#define LOST_EVERY  100u /* of so many unreliable messages one is lost */
 
 /* The request at the head of a queue pair. Guarded by its @req_lock. */
 struct turn {
@@ -26,6 +27,9 @@ struct turn {
 
 struct av_strict {
 	struct turn at[AV_OBSERVED_QPS];
+	/* Events that come late: a queue pair's number, and below 32 a bit for each. */
+	_Atomic uint64_t late[AV_OBSERVED_QPS];
+	_Atomic uint64_t late_ns; /* when they come; 0: there are none */
 };
 
 static struct turn *get_turn(const struct av_qp_ref *end)
@@ -44,6 +48,57 @@ static uint64_t draw_below(const struct av_qp_ref *end, enum av_freedom which, u
 {
 	return av_faults_below(
 		av_freedom_draw(end->seg->head->seed, which, end->qp->index, end->qp->sq_next), n);
+}
+
+/* --- asynchronous events ---------------------------------------------------------- */
+
+bool av_strict_puts_off(const struct av_qp_ref *end, uint32_t qpn, enum ibv_event_type event)
+{
+	static _Atomic uint64_t last;
+	struct av_strict *all = end->seg->own && uses(end, AV_FREEDOM_LATE_EVENTS)
+					? AV_OBSERVER_MEMORY(&end->seg->strict)
+					: NULL;
+	uint64_t was, now, none = 0;
+
+	if (!all || end->qp->index >= AV_OBSERVED_QPS)
+		return false;
+	av_flight_replace(&last,
+			  av_report_event(end, AV_CHECK_STRICT_LATE_EVENTS, (int)event, LATE_NS));
+	was = atomic_load(&all->late[end->qp->index]);
+	do
+		now = (was >> 32 == qpn ? was : (uint64_t)qpn << 32) | 1ull << event;
+	while (!atomic_compare_exchange_weak(&all->late[end->qp->index], &was, now));
+	(void)atomic_compare_exchange_strong(&all->late_ns, &none, av_now_ns() + LATE_NS);
+	av_timer_start(end->seg);
+	av_seg_wake_timer(end->seg);
+	return true;
+}
+
+static void ring_late(struct av_seg *seg, uint32_t index, uint64_t events)
+{
+	const struct av_qp_shared *qp = av_qp_at(seg, index);
+	struct av_doorbell_record record = {
+		.kind = AV_SLAB_QP, .index = index, .id = (uint32_t)(events >> 32)};
+
+	if (!qp || atomic_load(&qp->qpn) != record.id)
+		return; /* it has been destroyed */
+	for (; record.event < 32; record.event++)
+		if (events >> record.event & 1)
+			(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
+}
+
+uint64_t av_timer_look_at_events(struct av_seg *seg)
+{
+	struct av_strict *all = atomic_load(&seg->strict);
+	uint64_t due = all ? atomic_load(&all->late_ns) : 0;
+
+	if (!due || av_now_ns() < due)
+		return due ? due : UINT64_MAX;
+	atomic_store(&all->late_ns, 0); /* before the look: an event that comes now sets it */
+	for (uint32_t i = 0; i < AV_OBSERVED_QPS; i++)
+		if (atomic_load_explicit(&all->late[i], memory_order_relaxed))
+			ring_late(seg, i, atomic_exchange(&all->late[i], 0));
+	return UINT64_MAX;
 }
 
 /* --- bytes that land early -------------------------------------------------------- */

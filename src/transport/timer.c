@@ -76,6 +76,7 @@ static void *timer_main(void *arg)
 		atomic_store(&t->awake_ns, 0);
 		next = sooner(progress_due_qps(t), look_at_cqs(t));
 		next = sooner(next, av_timer_look_at_faults(t->seg));
+		next = sooner(next, av_timer_look_at_events(t->seg));
 		atomic_store(&t->awake_ns, next);
 		wait_timer_doorbell(t, doorbell, next);
 	}

@@ -149,12 +149,14 @@ AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
 void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /*
- * What the timer thread checks: one queue pair; the faults on demand that go by the clock.
+ * What the timer thread checks: one queue pair; the faults on demand that go by the clock; the
+ * events that a strict device has put off.
  * Context: the timer thread, no lock held.
  * Return: when to check again, in ns of av_now_ns(); UINT64_MAX: only when woken
  */
 uint64_t av_timer_look(const struct av_qp_ref *end);
 uint64_t av_timer_look_at_faults(struct av_seg *seg);
+uint64_t av_timer_look_at_events(struct av_seg *seg);
 
 /* Stop the timer of an own segment, and wait for its thread to end. */
 void av_timer_stop(struct av_seg *seg);

@@ -7,6 +7,7 @@
 #define UNDEFINED_SAID "fields that this completion leaves undefined are garbage"
 #define EVENTS_SAID    "an event came, and no completion was there"
 #define LEFT_SAID      "completions that nobody had polled; they are still there"
+#define LATE_SAID      "its event comes 5000000 ns late"
 #define LOST_SAID      "of unreliable services nobody promises that it arrives"
 
 /* --- fields ---------------------------------------------------------------------- */
@@ -320,6 +321,49 @@ static bool idle_right(void)
 	return idle(true);
 }
 
+/* The next asynchronous event, within that time. */
+static bool has_event(enum ibv_event_type type, int ms)
+{
+	struct pollfd fd = {.fd = scene.ctx->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	if (poll(&fd, 1, ms) != 1 || ibv_get_async_event(scene.ctx, &event))
+		return false;
+	ibv_ack_async_event(&event);
+	return event.event_type == type;
+}
+
+static bool drain(int ms)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+
+	begin(IBV_QPT_RC);
+	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+	return has_event(IBV_EVENT_SQ_DRAINED, ms);
+}
+
+static bool drain_wrong(void)
+{
+	return drain(0);
+}
+
+static bool drain_right(void)
+{
+	return drain(500);
+}
+
+static bool access_wrong(void)
+{
+	failed();
+	return has_event(IBV_EVENT_QP_ACCESS_ERR, 0);
+}
+
+static bool access_right(void)
+{
+	failed();
+	return has_event(IBV_EVENT_QP_ACCESS_ERR, 500);
+}
+
 /* --- datagrams ------------------------------------------------------------------- */
 
 #define MESSAGES 64u
@@ -417,6 +461,8 @@ static const struct wrong rows[] = {
 	ROW(event_each, "takes each event for a completion", EVENTS_SAID),
 	ROW(idle, "takes an event for a message", EVENTS_SAID),
 	ROW(destroy, "takes a dead queue pair's completion for another's", LEFT_SAID),
+	ROW(drain, "does not wait for the event of a drained queue", LATE_SAID),
+	ROW(access, "has an event with a failed completion", LATE_SAID),
 	ROW(ud, "sends each datagram once", LOST_SAID),
 	ROW(uc, "sends each message of UC once", LOST_SAID),
 	ROW(uc_write, "sends each WRITE of UC once", LOST_SAID),
