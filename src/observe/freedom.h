@@ -52,6 +52,10 @@
 	  "queues hold what was asked for; limits are the least of known adapters'", \
 	  "ibv_create_qp(3), ibv_query_device(3)", \
 	  "queues larger than asked for; max_rd_atomic 16 (perftest#114)") \
+	X(RECV_BUFFER, "recv-buffer", \
+	  "a receive buffer is garbage until its completion, and after an error", \
+	  "ibv_post_recv(3), ibv_poll_cq(3)", \
+	  "a receiver that polls its buffer, or reads a flushed one") \
 	X(LEFT_BEHIND, "left-behind", \
 	  "completions of a destroyed queue pair's sends stay until they are polled", \
 	  "ibv_destroy_qp(3); so do rxe and EFA", \

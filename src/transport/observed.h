@@ -155,6 +155,13 @@ void av_capture_context_opened(struct av_seg *seg);
 void av_strict_begin(struct av_seg *seg);
 void av_strict_end(struct av_seg *seg);
 
+/*
+ * A receive request is to complete with an error: a strict device leaves garbage in its buffer.
+ * Context: any process; the responder's @resp_lock is held, no other lock. Keeps the pending record
+ */
+AV_COLD void av_strict_failed_receive(const struct av_receiver *to,
+				      const struct av_rq_wqe *request);
+
 /* === inject ====================================================================== */
 
 /*

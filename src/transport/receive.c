@@ -5,6 +5,7 @@
 
 #include "memory/region.h"
 #include "net/net.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
 
 /* Consuming receive requests. */
@@ -357,6 +358,7 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 	struct av_cqe cqe = {.status = (uint8_t)status, .opcode = IBV_WC_RECV};
 
 	fill_recv_cqe(&cqe, to, request);
+	av_strict_failed_receive(to, request);
 	av_count_rsp(to->rsp->qp,
 		     status == IBV_WC_WR_FLUSH_ERR ? AV_RSP_FLUSHED : AV_RSP_RECV_FAILED);
 	(void)complete_recv_request(to, &cqe, NULL); /* a full CQ has raised its own event */

@@ -3,6 +3,7 @@
 #include "transport/observed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "memory/translate.h"
@@ -13,8 +14,9 @@
 
 #define HELD_NS	    200000u /* longest time from a request's turn to its execution */
 #define LATE_NS	    5000000u
-#define EARLY_BYTES 64u	 /* most that lands before the rest */
-#define LOST_EVERY  100u /* of so many unreliable messages one is lost */
+#define EARLY_BYTES 64u	  /* most that lands before the rest */
+#define SCRIBBLED   4096u /* most of a receive buffer that gets garbage */
+#define LOST_EVERY  100u  /* of so many unreliable messages one is lost */
 
 /* The request at the head of a queue pair. Guarded by its @req_lock. */
 struct turn {
@@ -101,12 +103,71 @@ uint64_t av_timer_look_at_events(struct av_seg *seg)
 	return UINT64_MAX;
 }
 
+/* --- receive buffers -------------------------------------------------------------- */
+
+/* Bytes that programs rarely expect. Return: false: they cannot be reached */
+static bool scribble_spans(const struct av_spans *to, const struct av_seg *seg, uint64_t nth)
+{
+	uint64_t n = to->bytes < SCRIBBLED ? to->bytes : SCRIBBLED;
+	uint8_t garbage[SCRIBBLED];
+	struct av_spans from;
+
+	memset(garbage,
+	       (int)(0x80 | av_freedom_draw(seg->head->seed, AV_FREEDOM_RECV_BUFFER, 0, nth) % 128),
+	       n);
+	av_spans_local(&from, NULL, garbage, n);
+	return av_xfer_copy_part(to, &from, n, av_now_coarse_ns()) == AV_FAULT_NONE;
+}
+
+static bool find_receive(const struct av_receiver *to, const struct av_rq_wqe *request,
+			 uint64_t bytes, struct av_spans *buffers)
+{
+	return av_mem_get_list(to->seg, av_rq_at(to->seg, to->rq)->pd, IBV_ACCESS_LOCAL_WRITE,
+			       request->sge, request->count, bytes, buffers) == AV_CHECK_NONE;
+}
+
+void av_strict_failed_receive(const struct av_receiver *to, const struct av_rq_wqe *request)
+{
+	static _Atomic uint64_t last;
+	struct av_flight_record before = *av_diag_pending();
+	struct av_spans buffers;
+	bool done;
+
+	if (!(to->seg->head->strict & AV_FREEDOM_BIT(AV_FREEDOM_RECV_BUFFER)) || !request->bytes ||
+	    !find_receive(to, request, request->bytes, &buffers))
+		return;
+	done = scribble_spans(&buffers, to->seg, request->wr_id);
+	av_mem_put_list(&buffers);
+	*av_diag_pending() = before; /* of what has failed */
+	if (done)
+		av_flight_replace(&last, av_report_event(to->rsp, AV_CHECK_STRICT_RECV_FAILED,
+							 AV_EVENT_NONE, request->bytes));
+}
+
 /* --- bytes that land early -------------------------------------------------------- */
 
-/* Copy the last @tail bytes between the requester's buffers and the peer's memory. */
-static bool copy_tail(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail)
+/* Copy the last @tail bytes between the requester's buffers and @remote, which has as many. */
+static bool copy_tail(const struct av_observed *o, const struct av_spans *remote, uint32_t tail)
+{
+	bool source = av_wr_opcode(o->wqe->opcode)->source;
+	struct av_spans local, part;
+	enum av_fault fault;
+
+	if (av_find_buffers(o->end, NULL, o->wqe, source ? 0 : IBV_ACCESS_LOCAL_WRITE, &local) !=
+	    AV_FAULT_NONE)
+		return false;
+	av_spans_copy(&part, &local);
+	av_spans_skip(&part, o->wqe->bytes - tail);
+	fault = av_xfer_copy(source ? remote : &part, source ? &part : remote, av_now_coarse_ns());
+	av_mem_put_list(&local);
+	return fault == AV_FAULT_NONE;
+}
+
+static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail)
 {
 	const struct av_sq_wqe *wqe = o->wqe;
+	struct av_spans remote = {.count = 1, .bytes = tail};
+	bool landed;
 	struct av_mem_request req = {
 		.key = wqe->rkey,
 		.pd = o->peer->qp->pd,
@@ -117,21 +178,37 @@ static bool copy_tail(const struct av_observed *o, const struct av_wr_opcode *op
 		.addr = wqe->remote_addr + wqe->bytes - tail,
 		.length = tail,
 	};
-	struct av_spans local, part, remote = {.count = 1, .bytes = tail};
-	uint32_t access = op->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
-	enum av_fault fault = AV_FAULT_REM_ACCESS;
 
-	if (av_find_buffers(o->end, NULL, wqe, access, &local) != AV_FAULT_NONE)
+	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) != AV_CHECK_NONE)
 		return false;
-	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) == AV_CHECK_NONE) {
-		av_spans_copy(&part, &local);
-		av_spans_skip(&part, wqe->bytes - tail);
-		fault = av_xfer_copy(op->source ? &remote : &part, op->source ? &part : &remote,
-				     av_now_coarse_ns());
-		av_pin_end(remote.at[0].pin);
+	landed = copy_tail(o, &remote, tail);
+	av_pin_end(remote.at[0].pin);
+	return landed;
+}
+
+/*
+ * In the receive request that the message will take, all but @tail bytes are garbage. Of a shared
+ * queue, another message might take it, a shorter one.
+ */
+static bool land_in_receive(const struct av_observed *o, uint32_t tail)
+{
+	struct av_receiver to = av_receiver_of(o->peer);
+	const struct av_rq_wqe *request = o->peer->qp->srq ? NULL : av_receive_take(&to);
+	struct av_spans buffers, end;
+	bool landed = false;
+
+	if (!request)
+		return false;
+	if (o->wqe->bytes <= request->bytes &&
+	    find_receive(&to, request, o->wqe->bytes, &buffers)) {
+		scribble_spans(&buffers, o->end->seg, o->end->qp->sq_next);
+		av_spans_copy(&end, &buffers);
+		av_spans_skip(&end, o->wqe->bytes - tail);
+		landed = copy_tail(o, &end, tail);
+		av_mem_put_list(&buffers);
 	}
-	av_mem_put_list(&local);
-	return fault == AV_FAULT_NONE;
+	av_receive_cancel(&to);
+	return landed;
 }
 
 /* A request that fails leaves nothing behind: its other bytes would not follow. */
@@ -155,7 +232,8 @@ static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
 	av_connect(o->end, o->peer);
 	if (!o->peer->qp || !av_responder_acquire_soon(o->peer))
 		return 0;
-	landed = would_be_executed(o, op) && copy_tail(o, op, tail);
+	landed = would_be_executed(o, op) &&
+		 (op->rights ? land_at_key(o, op, tail) : land_in_receive(o, tail));
 	av_lock_release(&o->peer->qp->resp_lock);
 	av_diag_drop(); /* whatever is wrong, the request itself will say so */
 	return landed ? tail : 0;
@@ -164,13 +242,16 @@ static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
 /* The freedom to order the request's bytes; AV_FREEDOM_N: it has none */
 static enum av_freedom order_of(const struct av_observed *o)
 {
-	bool connected = o->end->qp->type == IBV_QPT_RC || o->end->qp->type == IBV_QPT_UC;
+	bool reliable = o->end->qp->type == IBV_QPT_RC;
+	bool connected = reliable || o->end->qp->type == IBV_QPT_UC;
 	enum av_freedom which = AV_FREEDOM_N;
 
 	if (o->wqe->opcode == IBV_WR_RDMA_WRITE || o->wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		which = AV_FREEDOM_WRITE_ORDER;
 	else if (o->wqe->opcode == IBV_WR_RDMA_READ)
 		which = AV_FREEDOM_READ_ORDER;
+	else if (av_wr_opcode(o->wqe->opcode)->receives && reliable)
+		which = AV_FREEDOM_RECV_BUFFER;
 	return connected && !o->end->qp->wire && o->wqe->bytes > 1 && uses(o->end, which)
 		       ? which
 		       : AV_FREEDOM_N;
@@ -186,12 +267,16 @@ static bool is_lost(const struct av_qp_ref *end)
 }
 
 /* The record is there before the rest of the bytes. */
-static void report_early(const struct av_observed *o, struct turn *t, uint32_t early)
+static void report_early(const struct av_observed *o, struct turn *t, enum av_freedom which,
+			 uint32_t early)
 {
-	enum av_check check = av_wr_opcode(o->wqe->opcode)->source ? AV_CHECK_STRICT_WRITE_ORDER
-								   : AV_CHECK_STRICT_READ_ORDER;
+	static const enum av_check check[] = {
+		[AV_FREEDOM_WRITE_ORDER] = AV_CHECK_STRICT_WRITE_ORDER,
+		[AV_FREEDOM_READ_ORDER] = AV_CHECK_STRICT_READ_ORDER,
+		[AV_FREEDOM_RECV_BUFFER] = AV_CHECK_STRICT_RECV_BUFFER,
+	};
 
-	av_flight_replace(&t->record, av_report_freedom(o->end, o->wqe, check, early,
+	av_flight_replace(&t->record, av_report_freedom(o->end, o->wqe, check[which], early,
 							t->begins_ns - t->came_ns));
 }
 
@@ -214,7 +299,7 @@ static void begin_turn(const struct av_observed *o, struct turn *t)
 	if (early || t->summed)
 		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
 	if (early)
-		report_early(o, t, early);
+		report_early(o, t, order, early);
 }
 
 static void report_turn(const struct av_observed *o, struct turn *t, uint64_t now)
@@ -261,11 +346,7 @@ const struct av_observer av_strict_observer = {
 
 void av_strict_begin(struct av_seg *seg)
 {
-	const uint32_t at_requests =
-		AV_FREEDOM_BIT(AV_FREEDOM_LATE_READ) | AV_FREEDOM_BIT(AV_FREEDOM_WRITE_ORDER) |
-		AV_FREEDOM_BIT(AV_FREEDOM_READ_ORDER) | AV_FREEDOM_BIT(AV_FREEDOM_DATAGRAMS);
-
-	if (seg->head->strict & at_requests)
+	if (seg->head->strict)
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_STRICT);
 }
 

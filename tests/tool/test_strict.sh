@@ -75,7 +75,7 @@ if command -v ibv_ud_pingpong >/dev/null; then
 	says with_its_seed '^anyverbs: failed with --strict=[0-9]+$' "$(cat "$err")"
 fi
 said=$("$tool" help strict)
-for freedom in late-read write-order read-order keys undefined events datagrams limits \
+for freedom in late-read write-order read-order keys undefined events datagrams limits recv-buffer \
 	left-behind late-events paging; do
 	says "help has $freedom" "^  $freedom$" "$said"
 done

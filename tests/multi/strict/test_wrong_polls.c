@@ -4,6 +4,8 @@
 
 #define WRITE_SAID "the order of a WRITE's bytes is not defined"
 #define READ_SAID  "the order of a READ's bytes is not defined"
+#define RECV_SAID  "in a receive buffer full of garbage"
+#define ERROR_SAID "of this receive request's buffer"
 #define LKEY_SAID  "is the region's lkey, and its rkey is needed"
 #define OLD_SAID   "who still has that, reaches this region"
 #define RKEY_SAID  "is the region's rkey, and its lkey is needed"
@@ -128,6 +130,61 @@ static bool read_now_wrong(void)
 static bool read_right(void)
 {
 	return read_slot(WAIT);
+}
+
+/* --- receive buffers ------------------------------------------------------------- */
+
+/* Look at a receive buffer when its byte @at is there, or when it is complete. */
+static bool receive(size_t at, bool wait)
+{
+	begin(IBV_QPT_RC);
+	NEED(post_recv(0) == 0);
+	fill(scene.src, 0, BYTES);
+	send_slot(IBV_WR_SEND, 0);
+	if (wait ? !is_received() : !becomes_set(scene.dst + at))
+		return false;
+	return is_filled(scene.dst, 0, BYTES);
+}
+
+static bool recv_last_wrong(void)
+{
+	return receive(BYTES - 1, false);
+}
+
+static bool recv_first_wrong(void)
+{
+	return receive(0, false);
+}
+
+static bool recv_right(void)
+{
+	return receive(0, true);
+}
+
+/* What a buffer holds goes on being useful, if its receive request is flushed. */
+static bool keep(bool fill_again)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_wc wc;
+
+	begin(IBV_QPT_RC);
+	fill(scene.dst, 5, BYTES);
+	NEED(post_recv(0) == 0);
+	NEED(ibv_modify_qp(scene.b, &attr, IBV_QP_STATE) == 0);
+	NEED(next_wc(scene.recv_cq, &wc) && wc.status == IBV_WC_WR_FLUSH_ERR);
+	if (fill_again)
+		fill(scene.dst, 5, BYTES);
+	return is_filled(scene.dst, 5, BYTES);
+}
+
+static bool keep_wrong(void)
+{
+	return keep(false);
+}
+
+static bool keep_right(void)
+{
+	return keep(true);
 }
 
 /* --- keys ------------------------------------------------------------------------ */
@@ -258,6 +315,9 @@ static const struct wrong rows[] = {
 	{"polls the last byte of a READ", READ_SAID, read_last_wrong, read_right},
 	{"polls the last word of a READ", READ_SAID, read_word_wrong, read_right},
 	{"uses what a READ read after ibv_post_send()", READ_SAID, read_now_wrong, read_right},
+	{"polls the last byte of a receive buffer", RECV_SAID, recv_last_wrong, recv_right},
+	{"polls the first byte of a receive buffer", RECV_SAID, recv_first_wrong, recv_right},
+	ROW(keep, "keeps data in a buffer that is flushed", ERROR_SAID),
 	ROW(write_key, "sends its lkey for a WRITE", LKEY_SAID),
 	ROW(read_key, "sends its lkey for a READ", LKEY_SAID),
 	ROW(atomic_key, "sends its lkey for an atomic", LKEY_SAID),
