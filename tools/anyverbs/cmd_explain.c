@@ -117,6 +117,13 @@ static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av
 	return false;
 }
 
+/* A strict device does that at nearly every request: it may be the reason if there is no other. */
+static bool is_everyday(const struct av_flight_record *r)
+{
+	return r->check == AV_CHECK_STRICT_WRITE_ORDER || r->check == AV_CHECK_STRICT_READ_ORDER ||
+	       r->check == AV_CHECK_STRICT_RECV_BUFFER || r->check == AV_CHECK_STRICT_UNDEFINED;
+}
+
 /* Return: false if it cannot be written, which has been said */
 static bool print_from(const struct wishes *w, const struct av_flight_file *file, uint64_t *at)
 {
@@ -128,7 +135,7 @@ static bool print_from(const struct wishes *w, const struct av_flight_file *file
 		*at = av_flight_first(next);
 	for (; ok && *at < next; (*at)++)
 		if (av_flight_read(file, *at, &r) || (w->follow && comes_late(file, *at, &r)))
-			ok = print(w, &r);
+			ok = (!w->follow && is_everyday(&r)) || print(w, &r);
 	ok = ok && fflush(stdout) == 0;
 	if (!ok)
 		(void)av_tool_unwritten();
@@ -223,7 +230,8 @@ static int show(const struct wishes *w)
 	char path[256];
 	int folder = av_folder_find(path, sizeof(path));
 	const struct av_flight_file *file = folder < 0 ? NULL : av_flight_open(folder);
-	uint64_t at;
+	struct av_flight_record r;
+	uint64_t at, first;
 	bool ok, any;
 
 	if (folder >= 0)
@@ -231,8 +239,10 @@ static int show(const struct wishes *w)
 	if (!file) /* nothing has failed */
 		return is_device(w) ? AV_EXIT_OK : AV_EXIT_NO;
 	any = has_wanted(w, file);
-	at = begin(w, file, av_flight_next(file));
+	first = at = begin(w, file, av_flight_next(file));
 	ok = print_from(w, file, &at);
+	while (ok && at > first) /* the last one first */
+		ok = !av_flight_read(file, --at, &r) || !is_everyday(&r) || print(w, &r);
 	av_flight_close(file);
 	return ok && (any || is_device(w)) ? AV_EXIT_OK : AV_EXIT_NO;
 }
