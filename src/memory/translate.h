@@ -151,11 +151,15 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 struct av_atomic {
 	enum av_atomic_op op;
-	uint32_t bytes;		   /* operand size: 1, 2, 4, 8, 16 or 32 */
-	uint32_t swapped;	   /* not 0: the operand in memory has the opposite byte order */
-	struct av_operand value;   /* to add, to combine with, or to swap in */
-	struct av_operand compare; /* CMP_SWAP, CMP_SWAP_NE */
-	struct av_operand mask;	   /* CMP_SWAP: bits to swap in; ADD: top bits of fields */
+	uint32_t bytes; /* operand size: 1, 2, 4, 8, 16 or 32 */
+	enum {
+		AV_ATOMIC_NATIVE,
+		AV_ATOMIC_SWAPPED,  /* the operand in memory has the opposite byte order */
+		AV_ATOMIC_IN_STEPS, /* the processor may store between its read and its write */
+	} how;
+	struct av_operand value;	/* to add, to combine with, or to swap in */
+	struct av_operand compare;	/* CMP_SWAP, CMP_SWAP_NE */
+	struct av_operand mask;		/* CMP_SWAP: bits to swap in; ADD: top bits of fields */
 	struct av_operand compare_mask; /* CMP_SWAP: bits to compare */
 };
 
@@ -272,7 +276,8 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
  * Execute one atomic operation: atomic among all processes and operand sizes (IBV_ATOMIC_HCA).
  * @span: atomic->bytes bytes, aligned to that number: the caller has checked both, but behind a UMR
  * key this function checks the alignment
- * @old: out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
+ * @old: out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP.
+ * AV_ATOMIC_IN_STEPS, 8 bytes: its word 1 is set to 1 if it overwrote what the processor stored
  * Context: as av_xfer_copy(); takes the operand's lock in the directory.
  * Return: AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: not writable; AV_FAULT_BUSY:
  * also if the lock was not released in time; AV_FAULT_REM_MISALIGNED: behind a UMR key;

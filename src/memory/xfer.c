@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/translate.h"
 
+#include <sched.h>
+
+#include "base/clock.h"
 #include "memory/odp.h"
 #include "memory/region.h"
 
@@ -151,13 +154,14 @@ _Static_assert(AV_ARRAY_SIZE(row) == AV_ATOMIC_OP_N, "a row for each operation")
 static bool apply_atomic(const struct av_atomic *atomic, const struct av_operand *old,
 			 struct av_operand *new)
 {
-	struct av_operand number = atomic->swapped ? reversed(old, atomic->bytes) : *old;
+	struct av_operand number =
+		atomic->how == AV_ATOMIC_SWAPPED ? reversed(old, atomic->bytes) : *old;
 
 	if (!row[atomic->op](atomic, &number, new)) {
 		*new = *old;
 		return false;
 	}
-	if (atomic->swapped)
+	if (atomic->how == AV_ATOMIC_SWAPPED)
 		*new = reversed(new, atomic->bytes);
 	return true;
 }
@@ -166,6 +170,7 @@ static bool apply_atomic(const struct av_atomic *atomic, const struct av_operand
 
 #define PAGE	     4096u
 #define BOUNCE_BYTES 8192u
+#define STEP_NS	     20000u   /* between read and write of an atomic in steps */
 #define STRIPE_NS    1000000u /* how long one waits for a stripe at a time */
 
 static enum av_fault report_vm_refused(struct av_seg *seg)
@@ -451,16 +456,30 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 	return AV_COPY_OK;
 }
 
-/* Operands of several words: the lock makes them atomic. */
+/* Let the program's threads run before the write. Return: has a store of theirs changed the word?
+ */
+static uint64_t step(const uint8_t *p, uint64_t old)
+{
+	uint64_t until = av_now_ns() + STEP_NS, now = old;
+
+	do
+		sched_yield();
+	while (av_now_ns() < until);
+	return av_copy(&now, p, sizeof(now)) == AV_COPY_OK && now != old;
+}
+
+/* Operands of several words, or in steps: the lock makes them atomic among each other. */
 static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
 {
 	struct av_operand new;
 
 	if (av_copy(old, p, a->bytes) != AV_COPY_OK)
 		return AV_COPY_FAULT;
-	if (apply_atomic(a, old, &new))
-		return av_copy(p, &new, a->bytes);
-	return av_copy_probe(p, 1); /* memory that is not writable is a fault in any case */
+	if (!apply_atomic(a, old, &new))
+		return av_copy_probe(p, 1); /* memory that is not writable is always a fault */
+	if (a->how == AV_ATOMIC_IN_STEPS)
+		old->word[1] = step(p, old->word[0]);
+	return av_copy(p, &new, a->bytes);
 }
 
 static enum av_fault own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
@@ -470,8 +489,9 @@ static enum av_fault own_atomic(void *p, const struct av_atomic *a, struct av_op
 
 	if (a->bytes > sizeof(uint64_t))
 		ret = own_wide(p, a, old);
-	else if (a->bytes < sizeof(uint64_t) || a->swapped)
-		ret = own_in_word(p, a, old, now_ns);
+	else if (a->bytes < sizeof(uint64_t) || a->how)
+		ret = a->how == AV_ATOMIC_IN_STEPS ? own_wide(p, a, old)
+						   : own_in_word(p, a, old, now_ns);
 	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
 		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0], now_ns);
 	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))

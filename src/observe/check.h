@@ -509,6 +509,7 @@ const uint8_t *av_verb_errs(unsigned int verb);
 	X(STRICT_LEFT_BEHIND, "ibv_destroy_qp(3)", "it was destroyed with {limit} completions that nobody had polled; they are still there", "poll until the queue is empty before you destroy it, or look at qp_num") \
 	X(STRICT_LATE_EVENTS, "ibv_get_async_event(3)", "its event comes {limit} ns late", "wait for it: nobody says how long it takes") \
 	X(STRICT_KEYS, "ibv_dereg_mr(3)", "the number of its key is one of a region that was deregistered before: who still has that, reaches this region", "tell the peer before you deregister, or end its connection") \
+	X(STRICT_ATOMICS, "IBTA 1, 9.4.5; ibv_query_device(3)", "between its read and its write the program stored to these 8 B, and that is lost", "atomic_cap is IBV_ATOMIC_HCA: where the processor stores, too, let the device do it") \
 	X(STRICT_DATAGRAMS, "IBTA 1, 9.8.3", "lost on its way: of unreliable services nobody promises that it arrives", "send again what is not answered in time") \
 	X(STRICT_UNDEFINED, "ibv_poll_cq(3)", "fields that this completion leaves undefined are garbage", "of a failed completion only wr_id, status, qp_num and vendor_err are valid; of others, what ibv_poll_cq(3) says of its opcode") \
 	X(STRICT_EVENTS, "ibv_get_cq_event(3)", "an event came, and no completion was there for it", "poll until the queue is empty; an event promises no completion") \

@@ -63,7 +63,11 @@
 	X(LATE_EVENTS, "late-events", \
 	  "an asynchronous event of a queue pair comes 5 ms late", \
 	  "ibv_get_async_event(3)", \
-	  "an event that must be there with its completion")
+	  "an event that must be there with its completion") \
+	X(ATOMICS, "atomics", \
+	  "an atomic is one among those of the device, not among the processor's", \
+	  "IBTA 1, 9.4.5; atomic_cap of ibv_query_device(3)", \
+	  "a word that the device and the processor both change")
 /* clang-format on */
 
 enum av_freedom {

@@ -533,8 +533,10 @@ static enum av_fault refuse(struct av_work *w)
 	return w->result.fault;
 }
 
-struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
-				    const struct av_sq_wqe *wqe, enum av_fault fault)
+/* @fault: what refuse() finds */
+static struct av_outcome execute_by(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				    const struct av_sq_wqe *wqe, av_operation *operation,
+				    enum av_fault fault)
 {
 	struct av_work w;
 
@@ -542,9 +544,21 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 	if (!responder_begin(&w))
 		return w.result;
 	w.result.fault = fault;
-	w.result.fault = operate(&w, refuse);
+	w.result.fault = operate(&w, operation);
 	apply_work_outcome(&w);
 	return w.result;
+}
+
+struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				    const struct av_sq_wqe *wqe, enum av_fault fault)
+{
+	return execute_by(req, rsp, wqe, refuse, fault);
+}
+
+struct av_outcome av_execute_by(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				const struct av_sq_wqe *wqe, av_operation *operation)
+{
+	return execute_by(req, rsp, wqe, operation, AV_FAULT_NONE);
 }
 
 /* The kernel refused what the request needs. May it wait until the connection is on the wire? */

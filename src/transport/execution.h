@@ -416,6 +416,9 @@ extern av_operation *const av_operations[AV_WR_OPCODES + 1];
 
 av_operation av_op_write;
 
+/* FETCH_AND_ADD or CMP_AND_SWP, whose write comes a while after its read (AV_ATOMIC_IN_STEPS). */
+av_operation av_op_in_steps;
+
 /*
  * Tunneled atomic operations: commands in the payload of an RDMA WRITE to a region of tunneled
  * atomics. include/anyverbs/tunneled_atomic.h has the encoding and its guarantees.
@@ -476,6 +479,10 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
  */
 struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
+
+/* The same by @operation, of a valid request on a reliable connection. */
+struct av_outcome av_execute_by(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				const struct av_sq_wqe *wqe, av_operation *operation);
 
 struct av_fragment;
 

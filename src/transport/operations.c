@@ -166,45 +166,76 @@ static enum av_fault op_operand(struct av_work *w, uint64_t addr, uint32_t acces
 	return fault;
 }
 
-/* Return the original value to the request's buffers. */
-static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *atomic)
+/* Return the original value to the request's buffers, unless there is a @fault. */
+static enum av_fault answer_operand(struct av_work *w, enum av_fault fault, struct av_operand *old)
 {
-	struct av_operand old;
 	struct av_spans from;
-	enum av_fault fault =
-		op_operand(w, w->wqe->remote_addr, IBV_ACCESS_REMOTE_ATOMIC, atomic, &old);
 
 	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
-	av_spans_local(&from, NULL, &old, w->wqe->bytes);
+	av_spans_local(&from, NULL, old, w->wqe->bytes);
 	while ((fault = work_answer(w, &from)) == AV_FAULT_BUSY)
 		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
 }
 
-static enum av_fault fetch_add(struct av_work *w)
+static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *atomic)
 {
-	const struct av_atomic atomic = {
+	struct av_operand old;
+	enum av_fault fault =
+		op_operand(w, w->wqe->remote_addr, IBV_ACCESS_REMOTE_ATOMIC, atomic, &old);
+
+	return answer_operand(w, fault, &old);
+}
+
+static struct av_atomic fetch_add_of(const struct av_sq_wqe *wqe)
+{
+	return (struct av_atomic){
 		.op = AV_ATOMIC_ADD,
 		.bytes = sizeof(uint64_t),
-		.value = {{w->wqe->compare_add}},
+		.value = {{wqe->compare_add}},
 	};
+}
+
+static enum av_fault fetch_add(struct av_work *w)
+{
+	const struct av_atomic atomic = fetch_add_of(w->wqe);
 
 	return atomic_request(w, &atomic);
 }
 
-static enum av_fault compare_swap(struct av_work *w)
+static struct av_atomic compare_swap_of(const struct av_sq_wqe *wqe)
 {
-	const struct av_atomic atomic = {
+	return (struct av_atomic){
 		.op = AV_ATOMIC_CMP_SWAP,
 		.bytes = sizeof(uint64_t),
-		.value = {{w->wqe->swap}},
-		.compare = {{w->wqe->compare_add}},
+		.value = {{wqe->swap}},
+		.compare = {{wqe->compare_add}},
 		.mask = {{UINT64_MAX}},
 		.compare_mask = {{UINT64_MAX}},
 	};
+}
+
+static enum av_fault compare_swap(struct av_work *w)
+{
+	const struct av_atomic atomic = compare_swap_of(w->wqe);
 
 	return atomic_request(w, &atomic);
+}
+
+enum av_fault av_op_in_steps(struct av_work *w)
+{
+	struct av_atomic atomic = w->wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+					  ? fetch_add_of(w->wqe)
+					  : compare_swap_of(w->wqe);
+	struct av_operand old = {{0}};
+	enum av_fault fault;
+
+	atomic.how = AV_ATOMIC_IN_STEPS;
+	fault = op_operand(w, w->wqe->remote_addr, IBV_ACCESS_REMOTE_ATOMIC, &atomic, &old);
+	if (old.word[1])
+		(void)av_report_freedom(w->req, w->wqe, AV_CHECK_STRICT_ATOMICS, 0, 0);
+	return answer_operand(w, fault, &old);
 }
 
 static enum av_fault with_operands(struct av_work *w)
@@ -303,7 +334,8 @@ bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *c, struct av_atomic
 	*atomic = (struct av_atomic){
 		.op = row[c->operation].op,
 		.bytes = c->bytes,
-		.swapped = c->order == ANYVERBS_TUNNELED_BIG_ENDIAN,
+		.how = c->order == ANYVERBS_TUNNELED_BIG_ENDIAN ? AV_ATOMIC_SWAPPED
+								: AV_ATOMIC_NATIVE,
 		.value = {{c->value}},
 		.compare = {{c->compare}},
 		.mask = {{c->mask}},

@@ -24,6 +24,7 @@ struct turn {
 	uint64_t came_ns, begins_ns;
 	uint64_t sum; /* of its buffers at @came_ns */
 	bool summed;
+	bool in_steps;		 /* it is an atomic, and is executed so */
 	_Atomic uint64_t record; /* of the last request whose bytes landed early, + 1 */
 };
 
@@ -211,6 +212,12 @@ static bool land_in_receive(const struct av_observed *o, uint32_t tail)
 	return landed;
 }
 
+static bool acquire_peer(const struct av_observed *o)
+{
+	av_connect(o->end, o->peer);
+	return o->peer->qp && av_responder_acquire_soon(o->peer);
+}
+
 /* A request that fails leaves nothing behind: its other bytes would not follow. */
 static bool would_be_executed(const struct av_observed *o, const struct av_wr_opcode *op)
 {
@@ -229,14 +236,42 @@ static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
 	uint32_t tail = 1 + (uint32_t)draw_below(o->end, which, most);
 	bool landed;
 
-	av_connect(o->end, o->peer);
-	if (!o->peer->qp || !av_responder_acquire_soon(o->peer))
+	if (!acquire_peer(o))
 		return 0;
 	landed = would_be_executed(o, op) &&
 		 (op->rights ? land_at_key(o, op, tail) : land_in_receive(o, tail));
 	av_lock_release(&o->peer->qp->resp_lock);
 	av_diag_drop(); /* whatever is wrong, the request itself will say so */
 	return landed ? tail : 0;
+}
+
+/*
+ * Can this process make the processor's own stores come between? Only where it reaches the operand
+ * by instructions; a system call is no more atomic than that.
+ */
+static bool is_in_steps(const struct av_observed *o)
+{
+	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
+	struct av_mem_request req = {.key = o->wqe->rkey,
+				     .access = IBV_ACCESS_REMOTE_ATOMIC,
+				     .remote = true,
+				     .addr = o->wqe->remote_addr,
+				     .length = sizeof(uint64_t)};
+	struct av_span word;
+	bool reached = false;
+
+	if (!uses(o->end, AV_FREEDOM_ATOMICS) || o->end->qp->type != IBV_QPT_RC ||
+	    o->end->qp->wire || op->form != AV_FORM_ATOMIC || !acquire_peer(o))
+		return false;
+	req.pd = o->peer->qp->pd;
+	req.qpn = o->end->qp->attr.dest_qp_num;
+	if (would_be_executed(o, op) && av_mem_get(o->peer->seg, &req, &word) == AV_CHECK_NONE) {
+		reached = word.local && !word.odp && !word.umr;
+		av_pin_end(word.pin);
+	}
+	av_lock_release(&o->peer->qp->resp_lock);
+	av_diag_drop();
+	return reached;
 }
 
 /* The freedom to order the request's bytes; AV_FREEDOM_N: it has none */
@@ -291,12 +326,13 @@ static void begin_turn(const struct av_observed *o, struct turn *t)
 		.number = o->end->qp->sq_next + 1,
 		.came_ns = av_now_ns(),
 		.record = record,
+		.in_steps = is_in_steps(o),
 	};
 	if (order != AV_FREEDOM_N)
 		early = land_early(o, order);
 	if (uses(o->end, AV_FREEDOM_LATE_READ))
 		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
-	if (early || t->summed)
+	if (early || t->summed || t->in_steps)
 		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
 	if (early)
 		report_early(o, t, order, early);
@@ -320,6 +356,19 @@ static bool lose_unreliable(struct av_observed *o)
 	return false;
 }
 
+/* Return: false: it has been executed */
+static bool execute_in_steps(struct av_observed *o)
+{
+	if (av_execute_check(o->end, o->wqe) != AV_FAULT_NONE)
+		return true; /* which will find that, too */
+	av_connect(o->end, o->peer);
+	o->injected = (struct av_injected){
+		.what = AV_INJECTED_RESULT,
+		.result = av_execute_by(o->end, o->peer, o->wqe, av_op_in_steps),
+	};
+	return false;
+}
+
 static bool strict_may_begin(struct av_observed *o)
 {
 	struct turn *t = get_turn(o->end);
@@ -332,6 +381,8 @@ static bool strict_may_begin(struct av_observed *o)
 	now = av_now_ns();
 	if (now >= t->begins_ns) {
 		report_turn(o, t, now);
+		if (t->in_steps)
+			return execute_in_steps(o);
 		return !is_lost(o->end) || lose_unreliable(o);
 	}
 	av_sq_wait_until(o->end, AV_WAIT_HELD, t->begins_ns);

@@ -42,7 +42,7 @@ static void target_rows(const struct target *t)
 		for (enum way way = 0; way < WAY_N; way++)
 			for (int form = 0; form < 4; form++) {
 				struct av_atomic atomic = {
-					.op = op, .bytes = form & 1 ? 4 : 8, .swapped = form / 2};
+					.op = op, .bytes = form & 1 ? 4 : 8, .how = form / 2};
 
 				row("%s, %s: operation %d on %u bytes%s", t->name, way_name[way],
 				    (int)op, atomic.bytes, form / 2 ? ", big endian" : "");

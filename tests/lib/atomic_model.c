@@ -123,10 +123,10 @@ bool model_atomic(const struct av_atomic *a, void *operand)
 		bits_of(&a->mask, a->bytes, false),
 		bits_of(&a->compare_mask, a->bytes, false),
 	};
-	struct bits old = bits_of(operand, a->bytes, a->swapped), new;
+	struct bits old = bits_of(operand, a->bytes, a->how), new;
 	bool stored = model_apply(a->op, &m, &old, &new, n);
 
-	put_bits(&new, operand, a->bytes, a->swapped);
+	put_bits(&new, operand, a->bytes, a->how);
 	return stored;
 }
 
@@ -151,7 +151,7 @@ static void fill_random(struct av_operand *o)
 /* Equal to the number in memory, or different in one bit. */
 static void resemble(struct av_operand *o, const struct av_atomic *a, const struct av_operand *old)
 {
-	struct bits bits = bits_of(old, a->bytes, a->swapped);
+	struct bits bits = bits_of(old, a->bytes, a->how);
 
 	if (random64() & 1)
 		bits.bit[random64() % (8 * a->bytes)] ^= 1;

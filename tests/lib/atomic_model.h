@@ -14,7 +14,7 @@
 bool model_atomic(const struct av_atomic *atomic, void *operand);
 
 /*
- * Random operands for an operation with given .bytes and .swapped, chosen to hit edge cases often.
+ * Random operands for an operation with given .bytes and .how, chosen to hit edge cases often.
  * @old: the value in memory. Every run gives the same sequence.
  */
 void model_random(struct av_atomic *atomic, struct av_operand *old);

@@ -113,8 +113,7 @@ struct anyverbs_tunneled_atomic tunneled_command(const struct av_atomic *a, uint
 		.version = ANYVERBS_TUNNELED_VERSION,
 		.operation = operation[a->op],
 		.bytes = (uint8_t)a->bytes,
-		.order =
-			a->swapped ? ANYVERBS_TUNNELED_BIG_ENDIAN : ANYVERBS_TUNNELED_LITTLE_ENDIAN,
+		.order = a->how ? ANYVERBS_TUNNELED_BIG_ENDIAN : ANYVERBS_TUNNELED_LITTLE_ENDIAN,
 		.offset = offset,
 		.value = a->value.word[0] & used,
 	};

@@ -25,7 +25,7 @@ static void check(const struct av_atomic *a, const struct av_operand *old)
 	assert_int_equal(stored, model_atomic(a, &want));
 	if (memcmp(&new, &want, a->bytes))
 		fail_msg("operation %d on %u bytes%s", (int)a->op, a->bytes,
-			 a->swapped ? ", swapped" : "");
+			 a->how ? ", swapped" : "");
 }
 
 static const uint32_t size[] = {1, 2, 4, 8, 16, 32};
@@ -39,7 +39,7 @@ TEST(every_operation_like_the_model)
 		for (unsigned int s = 0; s < AV_ARRAY_SIZE(size); s++)
 			for (unsigned int i = 0; i < ROUNDS; i++) {
 				a.bytes = size[s];
-				a.swapped = i & 1;
+				a.how = i & 1;
 				model_random(&a, &old);
 				check(&a, &old);
 			}

@@ -112,7 +112,7 @@ static void once(struct av_atomic *a, unsigned int at, bool here)
 	stores = model_atomic(a, before + at);
 	if (memcmp(memory, before, BYTES))
 		fail_msg("operation %d on %u bytes at %u%s", (int)a->op, a->bytes, at,
-			 a->swapped ? ", swapped" : "");
+			 a->how ? ", swapped" : "");
 	assert_int_equal(taken(), then + 1);
 	assert_int_equal(kernel.calls[0], !here); /* nobody came: it has been read */
 	assert_int_equal(kernel.calls[1], !here && stores);
@@ -124,7 +124,7 @@ TEST_WITH(every_operation_at_every_place, set_up, close_fake)
 		for (unsigned int i = 0; i < ROUNDS * AV_ATOMIC_OP_N; i++) {
 			struct av_atomic a = {.op = i % AV_ATOMIC_OP_N, .bytes = sizes[s]};
 
-			a.swapped = i / AV_ATOMIC_OP_N % 2;
+			a.how = i / AV_ATOMIC_OP_N % 2;
 			once(&a, i * sizes[s] % (BYTES - 32), i % 2);
 			once(&a, i * sizes[s] % (BYTES - 32), i % 2 == 0);
 		}

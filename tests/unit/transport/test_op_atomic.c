@@ -58,7 +58,7 @@ TEST(every_operation_and_size)
 			assert_int_equal(atomic.op, known[operation].op);
 			assert_int_equal(atomic.bytes, bytes);
 			assert_int_equal(atomic.value.word[0], 5);
-			assert_false(atomic.swapped);
+			assert_false(atomic.how);
 		}
 }
 
@@ -112,7 +112,7 @@ TEST(fields_arrive)
 	c.mask = 3;
 	c.compare_mask = 4;
 	assert_true(av_tunnel_decode(&c, &atomic));
-	assert_true(atomic.swapped);
+	assert_true(atomic.how);
 	assert_int_equal(atomic.value.word[0], 1);
 	assert_int_equal(atomic.compare.word[0], 2);
 	assert_int_equal(atomic.mask.word[0], 3);
