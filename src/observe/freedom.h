@@ -67,7 +67,11 @@
 	X(ATOMICS, "atomics", \
 	  "an atomic is one among those of the device, not among the processor's", \
 	  "IBTA 1, 9.4.5; atomic_cap of ibv_query_device(3)", \
-	  "a word that the device and the processor both change")
+	  "a word that the device and the processor both change") \
+	X(PAGING, "paging", \
+	  "a responder whose memory is on demand is not ready at first", \
+	  "IBTA 1, 9.7.5.2.8; so do mlx5's", \
+	  "rnr_retry 0 with memory on demand (zrlio/disni#39)")
 /* clang-format on */
 
 enum av_freedom {

@@ -24,8 +24,11 @@ struct turn {
 	uint64_t came_ns, begins_ns;
 	uint64_t sum; /* of its buffers at @came_ns */
 	bool summed;
-	bool in_steps;		 /* it is an atomic, and is executed so */
-	_Atomic uint64_t record; /* of the last request whose bytes landed early, + 1 */
+	bool in_steps; /* it is an atomic, and is executed so */
+	bool paged;    /* the responder has to page its memory in first */
+	/* The last records + 1: of a request whose bytes landed early, of a responder that paged.
+	 */
+	_Atomic uint64_t record, paged_record;
 };
 
 struct av_strict {
@@ -164,10 +167,12 @@ static bool copy_tail(const struct av_observed *o, const struct av_spans *remote
 	return fault == AV_FAULT_NONE;
 }
 
-static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail)
+/* @tail: 0: none lands. @paged: out, is this memory on demand? */
+static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail,
+			bool *paged)
 {
 	const struct av_sq_wqe *wqe = o->wqe;
-	struct av_spans remote = {.count = 1, .bytes = tail};
+	struct av_spans remote = {.count = 1, .bytes = tail ? tail : wqe->bytes};
 	bool landed;
 	struct av_mem_request req = {
 		.key = wqe->rkey,
@@ -176,22 +181,23 @@ static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *
 		.access = op->rights,
 		.payload = op->source,
 		.remote = true,
-		.addr = wqe->remote_addr + wqe->bytes - tail,
-		.length = tail,
+		.addr = wqe->remote_addr + wqe->bytes - remote.bytes,
+		.length = remote.bytes,
 	};
 
 	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) != AV_CHECK_NONE)
 		return false;
-	landed = copy_tail(o, &remote, tail);
+	*paged = remote.at[0].odp;
+	landed = tail && copy_tail(o, &remote, tail);
 	av_pin_end(remote.at[0].pin);
 	return landed;
 }
 
 /*
- * In the receive request that the message will take, all but @tail bytes are garbage. Of a shared
- * queue, another message might take it, a shorter one.
+ * The same in the receive request that the message will take: its other bytes are garbage. Of a
+ * shared queue, another message might take it, a shorter one.
  */
-static bool land_in_receive(const struct av_observed *o, uint32_t tail)
+static bool land_in_receive(const struct av_observed *o, uint32_t tail, bool *paged)
 {
 	struct av_receiver to = av_receiver_of(o->peer);
 	const struct av_rq_wqe *request = o->peer->qp->srq ? NULL : av_receive_take(&to);
@@ -202,10 +208,13 @@ static bool land_in_receive(const struct av_observed *o, uint32_t tail)
 		return false;
 	if (o->wqe->bytes <= request->bytes &&
 	    find_receive(&to, request, o->wqe->bytes, &buffers)) {
-		scribble_spans(&buffers, o->end->seg, o->end->qp->sq_next);
-		av_spans_copy(&end, &buffers);
-		av_spans_skip(&end, o->wqe->bytes - tail);
-		landed = copy_tail(o, &end, tail);
+		for (uint32_t i = 0; i < buffers.count; i++)
+			*paged |= buffers.at[i].odp;
+		if (tail && scribble_spans(&buffers, o->end->seg, o->end->qp->sq_next)) {
+			av_spans_copy(&end, &buffers);
+			av_spans_skip(&end, o->wqe->bytes - tail);
+			landed = copy_tail(o, &end, tail);
+		}
 		av_mem_put_list(&buffers);
 	}
 	av_receive_cancel(&to);
@@ -229,17 +238,17 @@ static bool would_be_executed(const struct av_observed *o, const struct av_wr_op
 }
 
 /* Return: how many bytes, at the end of the message, have landed before the others */
-static uint32_t land_early(const struct av_observed *o, enum av_freedom which)
+static uint32_t land_early(const struct av_observed *o, enum av_freedom which, bool *paged)
 {
 	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
 	uint64_t most = o->wqe->bytes - 1 < EARLY_BYTES ? o->wqe->bytes - 1 : EARLY_BYTES;
-	uint32_t tail = 1 + (uint32_t)draw_below(o->end, which, most);
+	uint32_t tail = uses(o->end, which) ? 1 + (uint32_t)draw_below(o->end, which, most) : 0;
 	bool landed;
 
 	if (!acquire_peer(o))
 		return 0;
 	landed = would_be_executed(o, op) &&
-		 (op->rights ? land_at_key(o, op, tail) : land_in_receive(o, tail));
+		 (op->rights ? land_at_key(o, op, tail, paged) : land_in_receive(o, tail, paged));
 	av_lock_release(&o->peer->qp->resp_lock);
 	av_diag_drop(); /* whatever is wrong, the request itself will say so */
 	return landed ? tail : 0;
@@ -274,7 +283,7 @@ static bool is_in_steps(const struct av_observed *o)
 	return reached;
 }
 
-/* The freedom to order the request's bytes; AV_FREEDOM_N: it has none */
+/* The freedom to order the request's bytes; AV_FREEDOM_N: there is none */
 static enum av_freedom order_of(const struct av_observed *o)
 {
 	bool reliable = o->end->qp->type == IBV_QPT_RC;
@@ -287,9 +296,7 @@ static enum av_freedom order_of(const struct av_observed *o)
 		which = AV_FREEDOM_READ_ORDER;
 	else if (av_wr_opcode(o->wqe->opcode)->receives && reliable)
 		which = AV_FREEDOM_RECV_BUFFER;
-	return connected && !o->end->qp->wire && o->wqe->bytes > 1 && uses(o->end, which)
-		       ? which
-		       : AV_FREEDOM_N;
+	return connected && !o->end->qp->wire && o->wqe->bytes > 1 ? which : AV_FREEDOM_N;
 }
 
 /* --- turns ------------------------------------------------------------------------ */
@@ -318,7 +325,8 @@ static void report_early(const struct av_observed *o, struct turn *t, enum av_fr
 static void begin_turn(const struct av_observed *o, struct turn *t)
 {
 	enum av_freedom order = order_of(o);
-	uint64_t record = t->qpn == atomic_load(&o->end->qp->qpn) ? t->record : 0;
+	bool same = t->qpn == atomic_load(&o->end->qp->qpn);
+	uint64_t record = same ? t->record : 0, paged = same ? t->paged_record : 0;
 	uint32_t early = 0;
 
 	*t = (struct turn){
@@ -326,10 +334,11 @@ static void begin_turn(const struct av_observed *o, struct turn *t)
 		.number = o->end->qp->sq_next + 1,
 		.came_ns = av_now_ns(),
 		.record = record,
+		.paged_record = paged,
 		.in_steps = is_in_steps(o),
 	};
-	if (order != AV_FREEDOM_N)
-		early = land_early(o, order);
+	if (order != AV_FREEDOM_N && (uses(o->end, order) || uses(o->end, AV_FREEDOM_PAGING)))
+		early = land_early(o, order, &t->paged);
 	if (uses(o->end, AV_FREEDOM_LATE_READ))
 		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
 	if (early || t->summed || t->in_steps)
@@ -353,6 +362,26 @@ static bool lose_unreliable(struct av_observed *o)
 {
 	o->injected = (struct av_injected){.what = AV_INJECTED_RESULT};
 	(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DATAGRAMS, 0, 0);
+	return false;
+}
+
+/*
+ * The responder was not ready, since it pages; only this once. A correct program tries again.
+ * Return: false: it was not executed
+ */
+static bool page_in(struct av_observed *o, struct turn *t)
+{
+	t->paged = false;
+	av_connect(o->end, o->peer);
+	if (!o->peer->qp)
+		return true;
+	o->injected = (struct av_injected){
+		.what = AV_INJECTED_RESULT,
+		.result = {.wait_reason = AV_WAIT_RNR,
+			   .rnr_timer = o->peer->qp->attr.min_rnr_timer},
+	};
+	av_flight_replace(&t->paged_record,
+			  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_PAGING, 0, 0));
 	return false;
 }
 
@@ -381,6 +410,8 @@ static bool strict_may_begin(struct av_observed *o)
 	now = av_now_ns();
 	if (now >= t->begins_ns) {
 		report_turn(o, t, now);
+		if (t->paged && o->end->qp->type == IBV_QPT_RC && uses(o->end, AV_FREEDOM_PAGING))
+			return page_in(o, t);
 		if (t->in_steps)
 			return execute_in_steps(o);
 		return !is_lost(o->end) || lose_unreliable(o);

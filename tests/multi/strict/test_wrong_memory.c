@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that share a word with the device. */
+/* Programs that share a word with the device, or expect its pages to be there. */
+#include "lib/to_rts.h"
 #include "wrong_fixture.h"
 
+#define PAGED_SAID "its memory is on demand, and had to be paged in"
 #define STORE_SAID "between its read and its write the program stored to these 8 B"
 
 /* --- atomics --------------------------------------------------------------------- */
@@ -100,9 +102,43 @@ static bool lock_right(void)
 	return lock(false);
 }
 
+/* --- pages on demand ------------------------------------------------------------- */
+
+/* The peer's memory is on demand. If it is not ready, try again so often. */
+static bool on_demand(enum ibv_wr_opcode opcode, uint8_t times)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	scene.dst_mr = ibv_reg_mr(scene.pd, scene.dst, (size_t)SLOTS * BYTES,
+				  ALL_ACCESS | IBV_ACCESS_ON_DEMAND);
+	NEED(scene.dst_mr);
+	begin(IBV_QPT_RC);
+	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE) == 0);
+	attr = attr_to(scene.b);
+	attr.rnr_retry = times;
+	NEED(connect_qp(scene.a, attr) == 0);
+	NEED(post_recv(0) == 0);
+	send_slot(opcode, 0);
+	return is_sent() && (opcode != IBV_WR_SEND || is_received());
+}
+
+#define ON_DEMAND(name, opcode)              \
+	static bool name##_wrong(void)       \
+	{                                    \
+		return on_demand(opcode, 0); \
+	}                                    \
+	static bool name##_right(void)       \
+	{                                    \
+		return on_demand(opcode, 7); \
+	}
+ON_DEMAND(send, IBV_WR_SEND)
+ON_DEMAND(read, IBV_WR_RDMA_READ)
+
 static const struct wrong rows[] = {
 	ROW(count, "counts in a word in which the device does", STORE_SAID),
 	ROW(lock, "takes a lock that the device takes", STORE_SAID),
+	ROW(send, "does not try again to send to memory on demand", PAGED_SAID),
+	ROW(read, "does not try again to READ memory on demand", PAGED_SAID),
 };
 
 int main(int argc, char **argv)
