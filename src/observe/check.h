@@ -505,6 +505,7 @@ const uint8_t *av_verb_errs(unsigned int verb);
 	X(STRICT_READ_ORDER, "IBTA 1, 9.5, o9-20", "the last {wanted} B landed {limit} ns before the others; the order of a READ's bytes is not defined", "only its completion says that they are there") \
 	X(STRICT_RECV_BUFFER, "ibv_post_recv(3)", "its last {wanted} B landed {limit} ns before the others, in a receive buffer full of garbage", "the buffer is the device's until the completion") \
 	X(STRICT_RECV_FAILED, "ibv_poll_cq(3)", "the {limit} B of this receive request's buffer, and fields that this completion leaves undefined are garbage", "fill the buffer again before you use it") \
+	X(STRICT_USED_EARLY, "IBTA 1, 9.5, o9-20", "its last {wanted} B landed before the others, and somebody stored there, {limit} ns after the post and before the completion", "only its completion says that they are there: wait for it, or for that of a message behind it") \
 	X(STRICT_LATE_READ, "ibv_post_send(3)", "the program changed these bytes within {limit} ns of the post; they were sent as they are now", "leave them as they are until the completion") \
 	X(STRICT_LEFT_BEHIND, "ibv_destroy_qp(3)", "it was destroyed with {limit} completions that nobody had polled; they are still there", "poll until the queue is empty before you destroy it, or look at qp_num") \
 	X(STRICT_LATE_EVENTS, "ibv_get_async_event(3)", "its event comes {limit} ns late", "wait for it: nobody says how long it takes") \

@@ -22,13 +22,13 @@
 struct turn {
 	uint32_t qpn, number; /* which request, + 1; 0: none */
 	uint64_t came_ns, begins_ns;
+	uint32_t early; /* bytes at its end that have landed before the others: @tail */
+	uint8_t tail[EARLY_BYTES];
 	uint64_t sum; /* of its buffers at @came_ns */
 	bool summed;
-	bool in_steps; /* it is an atomic, and is executed so */
-	bool paged;    /* the responder has to page its memory in first */
-	/* The last records + 1: of a request whose bytes landed early, of a responder that paged.
-	 */
-	_Atomic uint64_t record, paged_record;
+	bool in_steps;		 /* it is an atomic, and is executed so */
+	bool paged;		 /* the responder has to page its memory in first */
+	_Atomic uint64_t record; /* of the last freedom that may show nothing, + 1 */
 };
 
 struct av_strict {
@@ -150,11 +150,16 @@ void av_strict_failed_receive(const struct av_receiver *to, const struct av_rq_w
 
 /* --- bytes that land early -------------------------------------------------------- */
 
-/* Copy the last @tail bytes between the requester's buffers and @remote, which has as many. */
-static bool copy_tail(const struct av_observed *o, const struct av_spans *remote, uint32_t tail)
+/*
+ * Copy the last @tail bytes between the requester's buffers and @remote, which has as many. If they
+ * have landed: are they still there?
+ */
+static bool copy_tail(const struct av_observed *o, struct turn *t, const struct av_spans *remote,
+		      uint32_t tail)
 {
 	bool source = av_wr_opcode(o->wqe->opcode)->source;
-	struct av_spans local, part;
+	struct av_spans local, part, kept;
+	uint8_t there[EARLY_BYTES];
 	enum av_fault fault;
 
 	if (av_find_buffers(o->end, NULL, o->wqe, source ? 0 : IBV_ACCESS_LOCAL_WRITE, &local) !=
@@ -162,15 +167,18 @@ static bool copy_tail(const struct av_observed *o, const struct av_spans *remote
 		return false;
 	av_spans_copy(&part, &local);
 	av_spans_skip(&part, o->wqe->bytes - tail);
-	fault = av_xfer_copy(source ? remote : &part, source ? &part : remote, av_now_coarse_ns());
+	av_spans_local(&kept, NULL, t->early ? there : t->tail, tail);
+	fault = av_xfer_copy(&kept, source == !t->early ? &part : remote, av_now_coarse_ns());
+	if (fault == AV_FAULT_NONE && !t->early)
+		fault = av_xfer_copy(source ? remote : &part, &kept, av_now_coarse_ns());
 	av_mem_put_list(&local);
-	return fault == AV_FAULT_NONE;
+	return fault == AV_FAULT_NONE && (!t->early || !memcmp(there, t->tail, tail));
 }
 
-/* @tail: 0: none lands. @paged: out, is this memory on demand? */
-static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *op, uint32_t tail,
-			bool *paged)
+/* @tail: 0: none lands. Return: as copy_tail() */
+static bool land_at_key(const struct av_observed *o, struct turn *t, uint32_t tail)
 {
+	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
 	const struct av_sq_wqe *wqe = o->wqe;
 	struct av_spans remote = {.count = 1, .bytes = tail ? tail : wqe->bytes};
 	bool landed;
@@ -187,8 +195,8 @@ static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *
 
 	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) != AV_CHECK_NONE)
 		return false;
-	*paged = remote.at[0].odp;
-	landed = tail && copy_tail(o, &remote, tail);
+	t->paged = remote.at[0].odp;
+	landed = tail && copy_tail(o, t, &remote, tail);
 	av_pin_end(remote.at[0].pin);
 	return landed;
 }
@@ -197,7 +205,7 @@ static bool land_at_key(const struct av_observed *o, const struct av_wr_opcode *
  * The same in the receive request that the message will take: its other bytes are garbage. Of a
  * shared queue, another message might take it, a shorter one.
  */
-static bool land_in_receive(const struct av_observed *o, uint32_t tail, bool *paged)
+static bool land_in_receive(const struct av_observed *o, struct turn *t, uint32_t tail)
 {
 	struct av_receiver to = av_receiver_of(o->peer);
 	const struct av_rq_wqe *request = o->peer->qp->srq ? NULL : av_receive_take(&to);
@@ -209,11 +217,12 @@ static bool land_in_receive(const struct av_observed *o, uint32_t tail, bool *pa
 	if (o->wqe->bytes <= request->bytes &&
 	    find_receive(&to, request, o->wqe->bytes, &buffers)) {
 		for (uint32_t i = 0; i < buffers.count; i++)
-			*paged |= buffers.at[i].odp;
-		if (tail && scribble_spans(&buffers, o->end->seg, o->end->qp->sq_next)) {
+			t->paged |= buffers.at[i].odp;
+		if (tail &&
+		    (t->early || scribble_spans(&buffers, o->end->seg, o->end->qp->sq_next))) {
 			av_spans_copy(&end, &buffers);
 			av_spans_skip(&end, o->wqe->bytes - tail);
-			landed = copy_tail(o, &end, tail);
+			landed = copy_tail(o, t, &end, tail);
 		}
 		av_mem_put_list(&buffers);
 	}
@@ -237,21 +246,28 @@ static bool would_be_executed(const struct av_observed *o, const struct av_wr_op
 	       (op->source || rsp->attr.max_dest_rd_atomic);
 }
 
-/* Return: how many bytes, at the end of the message, have landed before the others */
-static uint32_t land_early(const struct av_observed *o, enum av_freedom which, bool *paged)
+/* Return: false: nothing has landed; or what had landed before is not there any more */
+static bool land(const struct av_observed *o, struct turn *t, uint32_t tail)
 {
 	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
-	uint64_t most = o->wqe->bytes - 1 < EARLY_BYTES ? o->wqe->bytes - 1 : EARLY_BYTES;
-	uint32_t tail = uses(o->end, which) ? 1 + (uint32_t)draw_below(o->end, which, most) : 0;
 	bool landed;
 
 	if (!acquire_peer(o))
-		return 0;
-	landed = would_be_executed(o, op) &&
-		 (op->rights ? land_at_key(o, op, tail, paged) : land_in_receive(o, tail, paged));
+		return t->early;
+	landed = would_be_executed(o, op)
+			 ? (op->rights ? land_at_key(o, t, tail) : land_in_receive(o, t, tail))
+			 : t->early;
 	av_lock_release(&o->peer->qp->resp_lock);
 	av_diag_drop(); /* whatever is wrong, the request itself will say so */
-	return landed ? tail : 0;
+	return landed;
+}
+
+/* How many bytes, at the end of the message, are to land before the others? */
+static uint32_t draw_tail(const struct av_observed *o, enum av_freedom which)
+{
+	uint64_t most = o->wqe->bytes - 1 < EARLY_BYTES ? o->wqe->bytes - 1 : EARLY_BYTES;
+
+	return uses(o->end, which) ? 1 + (uint32_t)draw_below(o->end, which, most) : 0;
 }
 
 /*
@@ -309,8 +325,7 @@ static bool is_lost(const struct av_qp_ref *end)
 }
 
 /* The record is there before the rest of the bytes. */
-static void report_early(const struct av_observed *o, struct turn *t, enum av_freedom which,
-			 uint32_t early)
+static void report_early(const struct av_observed *o, struct turn *t, enum av_freedom which)
 {
 	static const enum av_check check[] = {
 		[AV_FREEDOM_WRITE_ORDER] = AV_CHECK_STRICT_WRITE_ORDER,
@@ -318,39 +333,46 @@ static void report_early(const struct av_observed *o, struct turn *t, enum av_fr
 		[AV_FREEDOM_RECV_BUFFER] = AV_CHECK_STRICT_RECV_BUFFER,
 	};
 
-	av_flight_replace(&t->record, av_report_freedom(o->end, o->wqe, check[which], early,
+	av_flight_replace(&t->record, av_report_freedom(o->end, o->wqe, check[which], t->early,
 							t->begins_ns - t->came_ns));
 }
 
 static void begin_turn(const struct av_observed *o, struct turn *t)
 {
 	enum av_freedom order = order_of(o);
-	bool same = t->qpn == atomic_load(&o->end->qp->qpn);
-	uint64_t record = same ? t->record : 0, paged = same ? t->paged_record : 0;
-	uint32_t early = 0;
+	uint64_t record = t->qpn == atomic_load(&o->end->qp->qpn) ? t->record : 0;
+	uint32_t tail;
 
 	*t = (struct turn){
 		.qpn = atomic_load(&o->end->qp->qpn),
 		.number = o->end->qp->sq_next + 1,
 		.came_ns = av_now_ns(),
 		.record = record,
-		.paged_record = paged,
 		.in_steps = is_in_steps(o),
 	};
-	if (order != AV_FREEDOM_N && (uses(o->end, order) || uses(o->end, AV_FREEDOM_PAGING)))
-		early = land_early(o, order, &t->paged);
+	if (order != AV_FREEDOM_N && (uses(o->end, order) || uses(o->end, AV_FREEDOM_PAGING))) {
+		tail = draw_tail(o, order);
+		t->early = land(o, t, tail) ? tail : 0;
+	}
 	if (uses(o->end, AV_FREEDOM_LATE_READ))
 		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
-	if (early || t->summed || t->in_steps)
+	if (t->early || t->summed || t->in_steps)
 		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
-	if (early)
-		report_early(o, t, order, early);
+	if (t->early)
+		report_early(o, t, order);
 }
 
 static void report_turn(const struct av_observed *o, struct turn *t, uint64_t now)
 {
+	bool paged = t->paged;
 	uint64_t sum;
 
+	if (t->early && !land(o, t, t->early))
+		av_flight_replace(&t->record,
+				  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_USED_EARLY,
+						    t->early, now - t->came_ns));
+	t->paged = paged;
+	t->early = 0;
 	if (t->summed && av_send_sum(o->end, o->wqe, &sum) && sum != t->sum)
 		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LATE_READ, 0,
 					now - t->came_ns);
@@ -380,7 +402,7 @@ static bool page_in(struct av_observed *o, struct turn *t)
 		.result = {.wait_reason = AV_WAIT_RNR,
 			   .rnr_timer = o->peer->qp->attr.min_rnr_timer},
 	};
-	av_flight_replace(&t->paged_record,
+	av_flight_replace(&t->record,
 			  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_PAGING, 0, 0));
 	return false;
 }

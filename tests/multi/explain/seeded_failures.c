@@ -38,6 +38,7 @@ static const struct {
 	{AV_CHECK_STRICT_DATAGRAMS, "likewise"},
 	{AV_CHECK_STRICT_UNDEFINED, "likewise"},
 	{AV_CHECK_STRICT_EVENTS, "likewise"},
+	{AV_CHECK_STRICT_USED_EARLY, "likewise"},
 	{AV_CHECK_STRICT_PAGING, "likewise"},
 	{AV_CHECK_STRICT_ATOMICS, "likewise"},
 	{AV_CHECK_STRICT_RECV_BUFFER, "likewise"},

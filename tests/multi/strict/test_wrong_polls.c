@@ -4,6 +4,7 @@
 
 #define WRITE_SAID "the order of a WRITE's bytes is not defined"
 #define READ_SAID  "the order of a READ's bytes is not defined"
+#define USED_SAID  "and somebody stored there"
 #define RECV_SAID  "in a receive buffer full of garbage"
 #define ERROR_SAID "of this receive request's buffer"
 #define LKEY_SAID  "is the region's lkey, and its rkey is needed"
@@ -95,6 +96,34 @@ static bool at_once_right(void)
 {
 	return at_once(true);
 }
+
+/* A flag at the end of a message, which is cleared for the next one. */
+static bool clear_flag(enum ibv_wr_opcode opcode, bool wait)
+{
+	uint8_t *flag = (opcode == IBV_WR_RDMA_READ ? scene.src : scene.dst) + BYTES - 1;
+
+	begin(IBV_QPT_RC);
+	NEED(post_recv(0) == 0);
+	fill(opcode == IBV_WR_RDMA_READ ? scene.dst : scene.src, 0, BYTES);
+	send_slot(opcode, 0);
+	if ((wait && !is_sent()) || !becomes_set(flag))
+		return false;
+	*flag = 0;
+	return (wait || is_sent()) && !*flag;
+}
+
+#define CLEAR(name, opcode)                       \
+	static bool name##_wrong(void)            \
+	{                                         \
+		return clear_flag(opcode, false); \
+	}                                         \
+	static bool name##_right(void)            \
+	{                                         \
+		return clear_flag(opcode, true);  \
+	}
+CLEAR(clear_written, IBV_WR_RDMA_WRITE)
+CLEAR(clear_read, IBV_WR_RDMA_READ)
+CLEAR(clear_received, IBV_WR_SEND)
 
 /* --- READ ------------------------------------------------------------------------ */
 
@@ -312,6 +341,9 @@ static const struct wrong rows[] = {
 	ROW(uc, "polls the last byte of a WRITE of UC", WRITE_SAID),
 	ROW(trailer, "polls the trailer of a WRITE", WRITE_SAID),
 	ROW(at_once, "uses what a WRITE wrote before its completion", WRITE_SAID),
+	ROW(clear_written, "clears the flag of a WRITE before its completion", USED_SAID),
+	ROW(clear_read, "clears the flag of a READ before its completion", USED_SAID),
+	ROW(clear_received, "clears the flag of a SEND before its completion", USED_SAID),
 	{"polls the last byte of a READ", READ_SAID, read_last_wrong, read_right},
 	{"polls the last word of a READ", READ_SAID, read_word_wrong, read_right},
 	{"uses what a READ read after ibv_post_send()", READ_SAID, read_now_wrong, read_right},
