@@ -357,7 +357,7 @@ static void begin_turn(const struct av_observed *o, struct turn *t)
 	if (uses(o->end, AV_FREEDOM_LATE_READ))
 		t->summed = av_send_sum(o->end, o->wqe, &t->sum);
 	if (t->early || t->summed || t->in_steps)
-		t->begins_ns = t->came_ns + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
+		t->begins_ns = av_now_ns() + draw_below(o->end, AV_FREEDOM_LATE_READ, HELD_NS);
 	if (t->early)
 		report_early(o, t, order);
 }
