@@ -334,6 +334,7 @@ int av_net_send(struct av_net_burst *b)
 	int err;
 
 	flush_burst(b);
+	atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed); /* an answer may come */
 	err = b->err;
 	recycle_burst(b);
 	return err;

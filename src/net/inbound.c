@@ -25,6 +25,8 @@
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
 #define TURNS	       32    /* of a poller, in one of which it looks at all sockets */
+#define VAIN	       256u  /* looks of pollers that found nothing, until they look seldom: */
+#define SELDOM	       128u  /* once in so many polls */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define GROUP_QPN      0xffffffu
@@ -56,6 +58,7 @@ static _Atomic uint64_t due_ns = UINT64_MAX; /* of what the receiver has let wai
 static _Atomic bool sleeps;		     /* the listening thread does, until packets come */
 
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
+_Atomic unsigned int av_net_in_vain;
 
 void av_net_receive_by(const struct av_net_receiver *r)
 {
@@ -348,6 +351,7 @@ static unsigned int take_all(bool polls, bool *drained)
 void av_net_settle_soon(void)
 {
 	atomic_store(&due_ns, 0);
+	atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
 }
 
 /* What is to be settled soon from now on is settled once more. Return: does anything wait? */
@@ -388,6 +392,8 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 		return false;
 	if (buffers) {
 		*taken = take_all(polls, drained);
+		if (*taken)
+			atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
 		settle(*taken > 0);
 	}
 	pthread_mutex_unlock(&mutex);
@@ -396,11 +402,12 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 
 bool av_net_poll(void)
 {
-	unsigned int taken;
+	unsigned int taken, n = atomic_load_explicit(&av_net_in_vain, memory_order_relaxed);
 	int saved = errno;
 	bool drained;
 
-	if (!take_inbound(false, true, &taken, &drained))
+	atomic_store_explicit(&av_net_in_vain, n + 1, memory_order_relaxed);
+	if ((n >= VAIN && n % SELDOM != 0) || !take_inbound(false, true, &taken, &drained))
 		return false;
 	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
 	if (taken)

@@ -164,7 +164,8 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 
 /*
  * Receive the packets that have arrived, and hand them to the receiver. Does nothing while another
- * thread receives. Context: no lock held; keeps errno. Return: were there any?
+ * thread receives; and mostly nothing if many calls have found none, and none was sent meanwhile.
+ * Context: no lock held; keeps errno. Return: were there any?
  */
 bool av_net_poll(void);
 

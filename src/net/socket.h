@@ -217,6 +217,13 @@ static inline bool av_look_goes_on(struct av_look *l, uint64_t now_ns, bool want
 	return false;
 }
 
+/*
+ * Polls in a row that found no packet, since one was sent or came. After many, most do not look: a
+ * look is a system call, and a program whose peers are all on this host may have queue pairs for
+ * datagrams. Then the listening thread takes what comes first. A hint: threads race for it.
+ */
+extern _Atomic unsigned int av_net_in_vain __attribute__((visibility("hidden")));
+
 /* Wake the listening thread: endpoints have changed, or the backlog begins to fill. Any thread */
 void av_inbound_wake(void);
 
