@@ -13,6 +13,7 @@
 	AV_WIRE_FIELD(struct av_cm_message, byte, 0, bits, member, shift)
 #define BYTES(byte, member) BITS(byte, 0, 8 * sizeof(((struct av_cm_message *)0)->member), member)
 #define IDS		    BYTES(0, local_comm_id), BYTES(4, remote_comm_id)
+/* NOLINTBEGIN(bugprone-macro-parentheses): the name of a member takes none */
 #define ADDRESSES(at, path)                                                         \
 	BYTES(at, path.local_lid), BYTES((at) + 2, path.remote_lid),                \
 		BYTES((at) + 4, path.local_gid), BYTES((at) + 20, path.remote_gid), \
@@ -22,6 +23,7 @@
 		BYTES((at) + 40, path.traffic_class), BYTES((at) + 41, path.hop_limit),   \
 		BITS((at) + 42, 0, 4, path.sl), BITS((at) + 42, 4, 1, path.subnet_local), \
 		BITS((at) + 43, 0, 5, path.ack_timeout)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static const struct av_wire_field req[] = {
 	BYTES(0, local_comm_id),
