@@ -209,13 +209,12 @@ static void begin_in_child(void)
 const struct av_shared_heap *av_block_begin(const struct av_shared_heap_user *user)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	__atomic_store_n(&av_blocks.user, user, __ATOMIC_RELAXED);
 	pthread_once(&once, init_block_heap);
 	if (av_blocks.inherited)
 		begin_in_child();
-	errno = saved;
 	return av_heap_shown.begin ? &av_heap_shown : NULL;
 }
 
@@ -295,13 +294,12 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 
 static void unmap_block_range(uint64_t at, uint64_t bytes)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (av_block_leave(av_heap_pointer(at), bytes))
 		av_block_left(av_heap_pointer(at), bytes,
 			      AV_NEXT_OF(munmap)(av_heap_pointer(at), bytes) == 0 ? AV_BLOCK_GONE
 										  : AV_BLOCK_STAYS);
-	errno = saved;
 }
 
 /* --- spare blocks; the lock is held ---------------------------------------------- */
@@ -521,12 +519,11 @@ static void copy_sparse(uint8_t *to, uint64_t at, uint64_t end)
 void av_block_copy(void *to, const void *from, size_t bytes)
 {
 	uint64_t at = (uintptr_t)from, end = at + bytes;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool sparse = all_shared(at, end);
 
 	if (sparse)
 		copy_sparse(to, at, end);
 	if (!sparse || !all_shared(at, end))
 		memcpy(to, from, bytes);
-	errno = saved;
 }

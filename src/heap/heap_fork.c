@@ -198,7 +198,7 @@ static void use_copies_of_blocks(void)
 
 static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	av_heap_lock();
 	av_blocks.closed = true;
@@ -209,30 +209,27 @@ static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
 	av_blocks.stay = stay || !privatise_range(0, UINT64_MAX, exchange, false);
 	if (av_blocks.stay)
 		copy_shared_blocks();
-	errno = saved;
 }
 
 static void restore_blocks_in_parent(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	for (uint32_t i = 0; av_blocks.stay && i < av_blocks.list.count; i++)
 		drop_copy(&av_blocks.list.block[i]);
 	av_blocks.closed = av_blocks.inherited;
 	av_heap_unlock();
-	errno = saved;
 }
 
 /* What there is stays. The file is the parent's: nothing new comes from it. */
 static void detach_blocks_in_child(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (av_blocks.stay)
 		use_copies_of_blocks();
 	av_blocks.inherited = true;
 	av_heap_lock_in_child();
-	errno = saved;
 }
 
 struct av_shared_heap av_heap_shown = {

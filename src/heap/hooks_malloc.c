@@ -48,10 +48,9 @@ static bool has_sanitizer(void)
 AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(const struct av_shared_heap_user *user)
 {
 	AV_UNCANCELLED;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool may = av_block_begun() || (!strict_overcommit() && !has_sanitizer());
 
-	errno = saved;
 	return may ? av_block_begin(user) : NULL;
 }
 

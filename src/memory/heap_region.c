@@ -327,7 +327,7 @@ static bool early_has(uint64_t addr, uint64_t bytes)
 /* Peers have no pages of a region any more, and find out what is there by system calls. */
 static void forget_pages(uint64_t addr, uint64_t bytes)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	sigset_t signals;
 	struct region *r;
 
@@ -341,7 +341,6 @@ static void forget_pages(uint64_t addr, uint64_t bytes)
 			atomic_store(&part->at, 0);
 	}
 	unlock(&signals);
-	errno = saved;
 }
 
 static const struct av_shared_heap *start_shared_heap(void)
@@ -496,11 +495,10 @@ static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 void av_heap_leave(uint64_t addr, uint64_t bytes)
 {
 	AV_UNCANCELLED;
-	int saved = errno;
+	AV_ERRNO_KEPT;
 
 	if (av_heap_is_near(addr, bytes))
 		(void)privatise_heap_range(addr, bytes, false);
-	errno = saved;
 }
 
 static int protect(uint64_t addr, uint64_t bytes, int prot, int key)
@@ -557,7 +555,7 @@ static void take_pages_back(struct region *r)
 
 void av_heap_region_end(struct av_seg *seg, uint32_t id)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct region *r;
 
 	if (av_file_region_is(seg, id))
@@ -568,7 +566,6 @@ void av_heap_region_end(struct av_seg *seg, uint32_t id)
 	take_pages_back(r);
 	av_deferred_free(seg, part_offset(id), sizeof(struct av_heap_part));
 	free(r);
-	errno = saved;
 }
 
 void av_heap_region_close(struct av_seg *seg)

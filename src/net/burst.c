@@ -249,7 +249,8 @@ static void flush_burst(struct av_net_burst *b)
 {
 	AV_UNCANCELLED;
 	bool cut = b->packets > 1;
-	int saved = errno, err;
+	AV_ERRNO_KEPT;
+	int err;
 
 	if (b->packets == 0)
 		return;
@@ -267,7 +268,6 @@ static void flush_burst(struct av_net_burst *b)
 	}
 	b->packets = 0;
 	b->bytes = 0;
-	errno = saved;
 }
 
 /* poll(2): less than half of the buffer waits. A send needs less than all of it: two more fit. */
@@ -275,11 +275,9 @@ bool av_net_has_room(const struct av_net_path *path)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
 	struct pollfd p = {.fd = from ? from->socket.fd : -1, .events = POLLOUT};
-	int saved = errno;
-	bool room = p.fd < 0 || av_raw_poll(&p, 1, 0) != 0;
+	AV_ERRNO_KEPT;
 
-	errno = saved;
-	return room;
+	return p.fd < 0 || av_raw_poll(&p, 1, 0) != 0;
 }
 
 uint32_t av_net_room(uint32_t bytes)
@@ -402,7 +400,7 @@ static void start_route_probe(struct question *q, const struct av_net_path *path
 
 void av_net_icmp_watch(const struct av_net_path *path)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
@@ -410,7 +408,6 @@ void av_net_icmp_watch(const struct av_net_path *path)
 	av_own_fd_close(&q->socket);
 	start_route_probe(q, path);
 	pthread_mutex_unlock(&question_mutex);
-	errno = saved;
 }
 
 static int read_route_probe(const struct question *q)
@@ -428,7 +425,8 @@ static int read_route_probe(const struct question *q)
 
 int av_net_icmp_error(const struct av_net_path *path)
 {
-	int saved = errno, ret = 0;
+	AV_ERRNO_KEPT;
+	int ret = 0;
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
@@ -439,7 +437,6 @@ int av_net_icmp_error(const struct av_net_path *path)
 		av_own_fd_close(&q->socket);
 	}
 	pthread_mutex_unlock(&question_mutex);
-	errno = saved;
 	return ret;
 }
 

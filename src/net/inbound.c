@@ -403,7 +403,7 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 bool av_net_poll(void)
 {
 	unsigned int taken, n = atomic_load_explicit(&av_net_in_vain, memory_order_relaxed);
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool drained;
 
 	atomic_store_explicit(&av_net_in_vain, n + 1, memory_order_relaxed);
@@ -412,20 +412,18 @@ bool av_net_poll(void)
 	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
 	if (taken)
 		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
-	errno = saved;
 	return taken > 0;
 }
 
 bool av_net_catch_up(void)
 {
-	int saved = errno;
+	AV_ERRNO_KEPT;
 	bool drained = false, mine = true;
 	unsigned int taken;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
 		mine = take_inbound(false, false, &taken, &drained);
 	mine = mine && av_net_in_turn(NULL, NULL, false);
-	errno = saved;
 	return mine;
 }
 

@@ -220,15 +220,13 @@ int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, 
 	static const uint8_t none[16];
 	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_PASSED, none, 0);
 	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
-	int saved = errno, ret;
+	AV_ERRNO_KEPT;
 
 	cut.path.source_port = AV_ROCE_PORT;
 	cut.path.identification = 0;
 	bytes -= AV_ICRC_BYTES;
 	av_icrc_put(packet + bytes, av_icrc_of(&cut.path, packet, bytes));
-	ret = e ? pass_datagrams(&e->socket, proc, &cut) : -ENOTCONN;
-	errno = saved;
-	return ret;
+	return e ? pass_datagrams(&e->socket, proc, &cut) : -ENOTCONN;
 }
 
 /* Return: false: too short */
