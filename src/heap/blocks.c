@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/blocks.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/file.h"
 #include "base/thread.h"
 #include "memory/region.h"
 

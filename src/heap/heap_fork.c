@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/blocks.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "memory/region.h"
 

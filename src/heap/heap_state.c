@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/blocks.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/thread.h"
 
 struct av_block_state av_blocks;

@@ -4,16 +4,9 @@
  * posix_spawn() do not come here. A child that shares the parent's memory shares the heap, too.
  */
 #include <linux/sched.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/thread.h"
 #include "heap/blocks.h"
 

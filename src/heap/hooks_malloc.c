@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/real_calls.h"
 #include "base/thread.h"
-#include "segment/pages.h"
 #include "heap/blocks.h"
 
 /* What the library of verbs finds, and whether there may be a heap in this process. */

@@ -7,16 +7,9 @@
  * goes away. So these are called for what the program calls; and what they then do by number comes
  * here once more (av_block_leave()).
  */
-#include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/thread.h"
 #include "memory/region.h"
 #include "heap/blocks.h"

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/queue.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/text.h"
 #include "base/thread.h"
 #include "memory/key.h"
 #include "memory/odp.h"
-#include "segment/pages.h"
 
 struct region {
 	LIST_ENTRY(region) entry;

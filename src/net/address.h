@@ -3,13 +3,10 @@
 #pragma once
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "net/net.h"
-#include "wire/packet.h"
 
 union av_net_name {
 	struct sockaddr any;

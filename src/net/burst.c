@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Sending: packets of a burst are collected, and the kernel cuts them apart. */
-#include <errno.h>
 #include <netinet/udp.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"
 #include "net/socket.h"
 #include "observe/flight.h"
 #include "registry/capture_table.h"
-#include "wire/packet.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/socket.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
-#include "base/compiler.h"
-#include "base/lock.h"
 #include "base/real_calls.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/wait.h"
 #include "net/address.h"
-#include "registry/directory.h"
 #include "registry/capture_table.h"
 
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
 #define TURNS	       32    /* of a poller, in one of which it looks at all sockets */
-#define VAIN	       256u  /* looks of pollers that found nothing, until they look seldom: */
-#define SELDOM	       128u  /* once in so many polls */
+#define VAIN	       256u  /* polls in a row that found nothing, until most do not look; */
+#define SELDOM	       128u  /* of so many polls one looks then */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define GROUP_QPN      0xffffffu

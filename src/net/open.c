@@ -2,18 +2,10 @@
 #include "net/socket.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/file.h"
-#include "base/lock.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"

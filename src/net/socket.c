@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/socket.h"
 
-#include <errno.h>
 #include <netinet/udp.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/lock.h"
 #include "base/real_calls.h"
 #include "net/address.h"
 #include "observe/flight.h"
-#include "registry/directory.h"
 #include "registry/tables.h"
 
 #define RECEIVE_BUFFER (8u << 20) /* as much as the system's limit permits */

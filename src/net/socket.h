@@ -4,13 +4,8 @@
 
 #include <linux/filter.h>
 #include <poll.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/compiler.h"
 #include "base/file.h"
 #include "net/net.h"
 

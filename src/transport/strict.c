@@ -2,12 +2,6 @@
 /* The freedoms that a strict device uses at requests: when bytes move, and in which order. */
 #include "transport/observed.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "memory/translate.h"
-#include "observe/check.h"
 #include "observe/freedom.h"
 #include "transport/rules.h"
 #include "transport/transport.h"

@@ -2,18 +2,10 @@
 /* Which queue pairs are on the wire, and their state there. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "device/device.h"
 #include "device/port.h"
-#include "observe/flight.h"
 #include "registry/tables.h"
-#include "segment/segment.h"
 #include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"

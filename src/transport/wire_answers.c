@@ -3,18 +3,10 @@
  * Answers to a requester on the wire. Source: IBTA volume 1, 9.7.5.1 (acknowledgements), 9.7.5.2
  * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
  */
-#include <errno.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/newer_verbs.h"
-#include "observe/check.h"
-#include "observe/wr_opcode.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"
-#include "wire/packet.h"
 
 #define SYNDROME_KIND 0xe0
 #define SYNDROME_CODE 0x1f

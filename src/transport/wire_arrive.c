@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets that have come: whose are they, and may they be believed? */
-#include <string.h>
-
-#include "base/clock.h"
-#include "segment/observers.h"
 #include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/wire_qp.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
-
-#include "base/clock.h"
 #include "base/thread.h"
 #include "device/port.h"
-#include "observe/wr_opcode.h"
-#include "queue/rq.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
-#include "wire/packet.h"
 
 uint8_t av_wire_credits(const struct av_qp_ref *end)
 {

@@ -5,18 +5,9 @@
  */
 #pragma once
 
-#include <infiniband/verbs.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "base/limits.h"
 #include "base/table.h"
-#include "memory/odp.h"
 #include "net/net.h"
-#include "queue/qp.h"
 #include "transport/rules.h"
-#include "wire/packet.h"
 
 /*
  * End-to-end flow control of reliable connections. The responder reports how many receive requests

@@ -3,10 +3,6 @@
  * The requester of a queue pair on the wire: what is sent, and when again. Source: IBTA volume 1,
  * 9.7.2 (PSNs), 9.7.5 (go-back-N, timers), 9.7.7.1 (responder resources).
  */
-#include "base/clock.h"
-#include "base/newer_verbs.h"
-#include "observe/check.h"
-#include "observe/wr_opcode.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
 #include "transport/transport.h"

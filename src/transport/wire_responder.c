@@ -4,11 +4,7 @@
  * 9.7.4 (sequence), 9.7.5.1 (acknowledgements), 9.7.5.2.8 (RNR), 9.8.2 (UC), 9.9.3 (errors).
  */
 #include <arpa/inet.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/newer_verbs.h"
-#include "observe/check.h"
 #include "transport/execution.h"
 #include "transport/rules.h"
 #include "transport/transport.h"

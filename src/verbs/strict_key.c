@@ -3,8 +3,6 @@
  * The rkeys of a strict device: a region's rkey is that of a window onto all of it, and not its
  * lkey. So neither of the two is good for what the other one is.
  */
-#include "base/newer_verbs.h"
-#include "memory/key.h"
 #include "observe/freedom.h"
 #include "verbs/objects.h"
 

@@ -2,7 +2,6 @@
 /* The freedoms of a strict device at polls: what a completion says, and what an event. */
 #include "observe/freedom.h"
 
-#include "observe/check.h"
 #include "verbs/objects.h"
 
 /* Do the bytes of a successful request's completion count what arrived here? */

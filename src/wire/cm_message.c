@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "wire/cm_message.h"
 
-#include <stddef.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "wire/packet.h"
 
 #define BITS(byte, bit, bits, member) \

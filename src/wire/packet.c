@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/compiler.h"
-
 static const uint16_t counts[AV_CREDITS_NONE_CODE] = {
 	0,    1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
 	48,   64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
