@@ -33,7 +33,7 @@ static const struct setting {
 	{"LOG", {"off", "warn", "info", "debug"}, ':', false},
 	{"MEMLOCK", {"real"}, 0, false},
 	{"SHARED_HEAP", {"open", "always", "never"}, 0, false},
-	{"TRANSPORT", {"wire", "direct", "plain"}, ',', true},
+	{"TRANSPORT", {"wire", "direct", "plain", "sleepy"}, ',', true},
 	{"WATCH", {"odp"}, 0, false},
 };
 
