@@ -19,6 +19,11 @@ for key in $keys; do
 	lid) holds "$key" takes lid 49151 infiniband ;;
 	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
 	gids) holds "$key" takes gids 64 ethernet ;;
+	as) holds "$key" takes as mlx5 ethernet ;;
+	seed)
+		holds "$key" takes seed 18446744073709551615 ethernet
+		exits "$key takes no more" 125 takes seed 18446744073709551616 ethernet
+		;;
 	gid_rows) holds "$key" takes gid_rows mlx5 ethernet ;;
 	*)
 		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" \
