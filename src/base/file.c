@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/real_calls.h"
 
 static _Thread_local unsigned int real_files_depth;
 
@@ -100,7 +101,8 @@ void av_own_fd_close(struct av_own_fd *own)
 
 /* --- on the path of packets ---------------------------------------------------------- */
 
-#define TURNS_MOST 1000u /* yields */
+#define YIELDS_MOST 1000u /* before a wait of a millisecond at a time */
+#define TURNS_MOST  1100u
 
 /* Of the process @guarded, not of a child of vfork(), which has descriptors of its own. */
 static _Atomic pid_t guarded;
@@ -116,6 +118,20 @@ void av_own_fd_guard(void)
 	atomic_store(&guarded, getpid());
 }
 
+/*
+ * The other side makes one system call, which does not wait; but it may lack a core for long. Not
+ * for ever: a signal handler may have interrupted it in this very thread.
+ */
+static void await_other(unsigned int turn)
+{
+	AV_ERRNO_KEPT;
+
+	if (turn < YIELDS_MOST)
+		sched_yield();
+	else
+		(void)av_raw_poll(NULL, 0, 1);
+}
+
 /* Each side announces itself, then looks for the other. */
 static void enter(void)
 {
@@ -124,7 +140,7 @@ static void enter(void)
 		if (av_likely(atomic_load(&replacers) == 0) || turn == TURNS_MOST)
 			return;
 		atomic_fetch_sub(&users, 1);
-		sched_yield();
+		await_other(turn);
 	}
 }
 
@@ -158,7 +174,7 @@ bool av_own_fd_replace_begin(unsigned int first, unsigned int last)
 		return false;
 	atomic_fetch_add(&replacers, 1);
 	for (unsigned int turn = 0; atomic_load(&users) > 0 && turn < TURNS_MOST; turn++)
-		sched_yield();
+		await_other(turn);
 	return true;
 }
 
