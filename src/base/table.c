@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/thread.h"
+
 /* Return: NULL: no memory, or beyond the table */
 static _Atomic(void *) *entry_of(struct av_table *table, uint32_t id)
 {
@@ -83,30 +85,24 @@ static uint32_t next_free(struct av_handles *handles, uint32_t limit)
 
 uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit)
 {
-	uint32_t handle = 0;
+	AV_LOCKED(&handles->mutex);
 
-	pthread_mutex_lock(&handles->mutex);
 	if (handles->used < limit) {
-		uint32_t n = next_free(handles, limit);
+		uint32_t n = next_free(handles, limit), handle = handles->base + n;
 
-		handle = handles->base + n;
 		if (av_table_set(&handles->table, handle, object) == 0) {
 			handles->last = n;
 			handles->used++;
-		} else {
-			handle = 0;
+			return handle;
 		}
 	}
-	pthread_mutex_unlock(&handles->mutex);
-	if (!handle)
-		errno = ENOMEM;
-	return handle;
+	errno = ENOMEM;
+	return 0;
 }
 
 void av_handles_remove(struct av_handles *handles, uint32_t handle)
 {
-	pthread_mutex_lock(&handles->mutex);
+	AV_LOCKED(&handles->mutex);
 	av_table_clear(&handles->table, handle);
 	handles->used--;
-	pthread_mutex_unlock(&handles->mutex);
 }

@@ -152,14 +152,12 @@ static unsigned int beside_main(void)
  */
 static unsigned int others_beside_main(void)
 {
+	AV_LOCKED(&threads.mutex);
+	unsigned int n = beside_main();
 	struct av_thread *t;
-	unsigned int n;
 
-	pthread_mutex_lock(&threads.mutex);
-	n = beside_main();
 	LIST_FOREACH(t, &threads.all, entry)
 		n -= atomic_load(&t->tid) && !atomic_load(&t->ends);
-	pthread_mutex_unlock(&threads.mutex);
 	return n;
 }
 
@@ -402,14 +400,13 @@ static int create_listed(struct av_thread *t, const char *name)
 {
 	int ret;
 
-	pthread_mutex_lock(&threads.mutex);
+	AV_LOCKED(&threads.mutex);
 	forget_left();
 	ret = create(t, name);
 	if (ret)
 		unmap_thread(t);
 	else
 		LIST_INSERT_HEAD(&threads.all, t, entry);
-	pthread_mutex_unlock(&threads.mutex);
 	return ret;
 }
 
@@ -439,16 +436,14 @@ int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(vo
 void av_thread_join(struct av_thread *thread)
 {
 	pthread_join(thread->id, NULL);
-	pthread_mutex_lock(&threads.mutex);
+	AV_LOCKED(&threads.mutex);
 	release_thread(thread);
 	forget_left();
-	pthread_mutex_unlock(&threads.mutex);
 }
 
 void av_thread_leave(struct av_thread *thread)
 {
 	pthread_detach(thread->id);
-	pthread_mutex_lock(&threads.mutex);
+	AV_LOCKED(&threads.mutex);
 	thread->left = true;
-	pthread_mutex_unlock(&threads.mutex);
 }

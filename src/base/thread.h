@@ -94,6 +94,22 @@ static inline void av_cancel_back(const int *before)
 #define AV_UNCANCELLED \
 	const int av_cancel __attribute__((cleanup(av_cancel_back), unused)) = av_cancel_off()
 
+static inline pthread_mutex_t *av_mutex_lock(pthread_mutex_t *mutex)
+{
+	pthread_mutex_lock(mutex);
+	return mutex;
+}
+
+static inline void av_mutex_unlock(pthread_mutex_t *const *mutex)
+{
+	pthread_mutex_unlock(*mutex);
+}
+
+/* The thread holds the mutex from here to the end of the block. */
+#define AV_LOCKED(mutex)                                                                     \
+	pthread_mutex_t *const av_locked __attribute__((cleanup(av_mutex_unlock), unused)) = \
+		av_mutex_lock(mutex)
+
 /*
  * Our own threads. Registration caches (libfabric's, UCX's) overwrite the first bytes of the C
  * library's mmap(), munmap(), mremap(), madvise() and brk() at run time; a thread within one of

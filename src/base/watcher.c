@@ -166,8 +166,8 @@ static void stop_watcher(void)
 void av_watch_begin(struct av_watched_fd *w)
 {
 	AV_ERRNO_KEPT;
+	AV_LOCKED(&watcher.life);
 
-	pthread_mutex_lock(&watcher.life);
 	pthread_mutex_lock(&watcher.mutex);
 	LIST_INSERT_HEAD(&watcher.list, w, entry);
 	pthread_mutex_unlock(&watcher.mutex);
@@ -175,7 +175,6 @@ void av_watch_begin(struct av_watched_fd *w)
 		stop_watcher(); /* it ends by itself */
 	if (!watcher.running)
 		start_watcher();
-	pthread_mutex_unlock(&watcher.life);
 }
 
 static bool is_fd_watched(const struct av_watched_fd *wanted)
@@ -191,8 +190,8 @@ static bool is_fd_watched(const struct av_watched_fd *wanted)
 void av_watch_end(struct av_watched_fd *w)
 {
 	AV_ERRNO_KEPT;
+	AV_LOCKED(&watcher.life);
 
-	pthread_mutex_lock(&watcher.life);
 	pthread_mutex_lock(&watcher.mutex);
 	if (is_fd_watched(w))
 		LIST_REMOVE(w, entry);
@@ -200,5 +199,4 @@ void av_watch_end(struct av_watched_fd *w)
 	pthread_mutex_unlock(&watcher.mutex);
 	if (watcher.stop && watcher.running)
 		stop_watcher();
-	pthread_mutex_unlock(&watcher.life);
 }

@@ -166,11 +166,10 @@ static void cm_attend_new(void)
 /* Context: not locked */
 static void cm_attend_end(void)
 {
-	pthread_mutex_lock(&mutex);
+	AV_LOCKED(&mutex);
 	all = false;
 	while (attended_count)
 		leave_alone(&attended[--attended_count]);
-	pthread_mutex_unlock(&mutex);
 }
 
 static void cm_attend_forked(void)
@@ -359,13 +358,12 @@ static bool stop_idle_cm(void)
 {
 	bool needed;
 
-	pthread_mutex_lock(&life);
+	AV_LOCKED(&life);
 	av_cm_lock();
 	running = needed = is_needed();
 	av_cm_unlock();
 	if (!needed)
 		leave_others();
-	pthread_mutex_unlock(&life);
 	return !needed;
 }
 

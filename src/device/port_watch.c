@@ -45,9 +45,8 @@ static bool sync_watched_port(int fd)
 
 static void ready(struct av_watched_fd *w)
 {
-	pthread_mutex_lock(&watch.mutex);
+	AV_LOCKED(&watch.mutex);
 	(void)sync_watched_port(w->socket.fd);
-	pthread_mutex_unlock(&watch.mutex);
 }
 
 /* Does not wait: a thread that updates the ports already may be waiting for others. */
@@ -100,22 +99,20 @@ static bool start_port_watch(bool first)
 {
 	bool ret = false;
 
-	pthread_mutex_lock(&watch.mutex);
+	AV_LOCKED(&watch.mutex);
 	watch.stale = true;
 	if (first) {
 		watch.netns = av_netns_of_thread();
 		ret = av_port_watch_open(&watch.netlink.socket);
 	}
-	pthread_mutex_unlock(&watch.mutex);
 	return ret;
 }
 
 static void stop_port_watch(void)
 {
 	av_watch_end(&watch.netlink);
-	pthread_mutex_lock(&watch.mutex);
+	AV_LOCKED(&watch.mutex);
 	av_own_fd_close(&watch.netlink.socket);
-	pthread_mutex_unlock(&watch.mutex);
 }
 
 void av_port_watch(void)
@@ -123,16 +120,14 @@ void av_port_watch(void)
 	AV_ERRNO_KEPT;
 
 	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
-	pthread_mutex_lock(&life);
+	AV_LOCKED(&life);
 	if (start_port_watch(users++ == 0))
 		av_watch_begin(&watch.netlink);
-	pthread_mutex_unlock(&life);
 }
 
 void av_port_unwatch(void)
 {
-	pthread_mutex_lock(&life);
+	AV_LOCKED(&life);
 	if (users && --users == 0)
 		stop_port_watch();
-	pthread_mutex_unlock(&life);
 }

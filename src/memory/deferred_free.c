@@ -181,10 +181,9 @@ static bool begin_deferral(struct av_seg *seg, uint32_t key, uint64_t leads_to)
 		return false;
 	}
 	*l = (struct deferred){.seg = seg, .key = key, .leads_to = leads_to};
-	pthread_mutex_lock(&all.mutex);
+	AV_LOCKED(&all.mutex);
 	LIST_INSERT_HEAD(&all.list, l, entry);
 	atomic_fetch_add(&all.count, 1);
-	pthread_mutex_unlock(&all.mutex);
 	return true;
 }
 
@@ -194,11 +193,10 @@ static struct deferred *pop_deferred(const struct av_seg *seg, chosen *is, uint6
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return NULL;
-	pthread_mutex_lock(&all.mutex);
+	AV_LOCKED(&all.mutex);
 	l = find_deferred(seg, is, what);
 	if (l)
 		unlink_deferred(l);
-	pthread_mutex_unlock(&all.mutex);
 	return l;
 }
 
@@ -230,11 +228,10 @@ static bool has_deferred(struct av_seg *seg, chosen *is, uint64_t what, uint32_t
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return false;
-	pthread_mutex_lock(&all.mutex);
+	AV_LOCKED(&all.mutex);
 	l = find_deferred(seg, is, what);
 	if (l && key)
 		*key = l->key;
-	pthread_mutex_unlock(&all.mutex);
 	return l != NULL;
 }
 
@@ -261,9 +258,8 @@ void av_deferred_free(struct av_seg *seg, uint64_t offset, uint64_t bytes)
 	bool left = false;
 
 	if (av_unlikely(atomic_load(&all.count))) {
-		pthread_mutex_lock(&all.mutex);
+		AV_LOCKED(&all.mutex);
 		left = bequeath(seg, offset, bytes);
-		pthread_mutex_unlock(&all.mutex);
 	}
 	if (!left)
 		av_seg_free(seg, offset, bytes);
@@ -275,11 +271,10 @@ void av_deferred_settle(struct av_seg *seg, uint32_t key)
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return;
-	pthread_mutex_lock(&all.mutex);
+	AV_LOCKED(&all.mutex);
 	l = find_deferred(seg, is_key, key);
 	if (l)
 		l->settled = true;
-	pthread_mutex_unlock(&all.mutex);
 }
 
 void av_deferred_sweep(struct av_seg *seg)

@@ -148,13 +148,9 @@ static const struct av_fork_handlers fork_handlers = {.child = reset_guards_in_c
 
 static int with_mutex(const struct range *r, int (*how)(const struct range *))
 {
-	int err;
-
 	(void)av_fork_register(AV_FORK_GUARDED_RANGES, &fork_handlers);
-	pthread_mutex_lock(&guarded.mutex);
-	err = how(r);
-	pthread_mutex_unlock(&guarded.mutex);
-	return err;
+	AV_LOCKED(&guarded.mutex);
+	return how(r);
 }
 
 /* @how: with ANYVERBS_FORK=dontfork; @alone: after ibv_fork_init() alone */

@@ -63,18 +63,16 @@ void av_mm_quiesce_add(struct av_seg *seg)
 {
 	if (!may_begin)
 		return;
-	pthread_mutex_lock(&own.mutex);
+	AV_LOCKED(&own.mutex);
 	LIST_INSERT_HEAD(&own.list, seg, movable);
-	pthread_mutex_unlock(&own.mutex);
 }
 
 void av_mm_quiesce_remove(struct av_seg *seg)
 {
 	if (!may_begin)
 		return;
-	pthread_mutex_lock(&own.mutex);
+	AV_LOCKED(&own.mutex);
 	LIST_REMOVE(seg, movable);
-	pthread_mutex_unlock(&own.mutex);
 }
 
 /*

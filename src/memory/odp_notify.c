@@ -545,7 +545,7 @@ void av_odp_watch(struct av_seg *seg)
 		return;
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
-	pthread_mutex_lock(&notify.mutex);
+	AV_LOCKED(&notify.mutex);
 	if (find_context(seg) == AV_REF_SLOTS) {
 		if (notify.running || start_uffd_listener())
 			add_uffd_context(seg);
@@ -556,12 +556,11 @@ void av_odp_watch(struct av_seg *seg)
 		if (notify.running && notify.users == 0)
 			stop_uffd_listener();
 	}
-	pthread_mutex_unlock(&notify.mutex);
 }
 
 void av_odp_unwatch(struct av_seg *seg)
 {
-	pthread_mutex_lock(&notify.mutex);
+	AV_LOCKED(&notify.mutex);
 	if (find_context(seg) < AV_REF_SLOTS) {
 		publish_fd(seg, -1);
 		remove_from_contexts(seg);
@@ -570,7 +569,6 @@ void av_odp_unwatch(struct av_seg *seg)
 		if (--notify.users == 0)
 			stop_uffd_listener();
 	}
-	pthread_mutex_unlock(&notify.mutex);
 }
 
 /* --- what is tracked no more ----------------------------------------------------- */

@@ -279,21 +279,17 @@ static bool start_thread(void)
 /* Return: false if the caller must do the job itself: no thread, or the queue is full. */
 static bool queue(struct job *job)
 {
-	bool taken = false;
-
 	(void)av_fork_register(AV_FORK_ODP_PREFETCH, &fork_handlers);
-	pthread_mutex_lock(&later.mutex);
+	AV_LOCKED(&later.mutex);
 	if (!later.running)
 		later.running = start_thread();
-	if (later.running && later.queued < QUEUE_MAX) {
-		job->number = ++later.last;
-		STAILQ_INSERT_TAIL(&later.jobs, job, link);
-		later.queued++;
-		pthread_cond_signal(&later.more);
-		taken = true;
-	}
-	pthread_mutex_unlock(&later.mutex);
-	return taken;
+	if (!later.running || later.queued >= QUEUE_MAX)
+		return false;
+	job->number = ++later.last;
+	STAILQ_INSERT_TAIL(&later.jobs, job, link);
+	later.queued++;
+	pthread_cond_signal(&later.more);
+	return true;
 }
 
 static int advise_later(const struct job *what, const struct av_odp_range *range)
@@ -360,11 +356,9 @@ static uint64_t last_of(const struct av_seg *seg)
 void av_odp_quiesce(struct av_seg *seg)
 {
 	AV_UNCANCELLED;
-	uint64_t number;
+	AV_LOCKED(&later.mutex);
+	uint64_t number = last_of(seg);
 
-	pthread_mutex_lock(&later.mutex);
-	number = last_of(seg);
 	while (later.done < number)
 		pthread_cond_wait(&later.less, &later.mutex);
-	pthread_mutex_unlock(&later.mutex);
 }

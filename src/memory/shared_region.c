@@ -163,11 +163,10 @@ static bool is_handed(uint64_t dev, uint64_t ino)
 	bool ret = heap && heap->file.dev == dev && heap->file.ino == ino;
 	const struct run *r;
 
-	pthread_mutex_lock(&runs.mutex);
+	AV_LOCKED(&runs.mutex);
 	LIST_FOREACH(r, &runs.list, entry)
 		for (uint32_t i = 0; i < r->extents && !ret; i++)
 			ret = r->extent[i].dev == dev && r->extent[i].ino == ino;
-	pthread_mutex_unlock(&runs.mutex);
 	return ret;
 }
 
@@ -284,7 +283,7 @@ static struct run *release_file_run(const struct av_seg *seg, uint32_t part)
 {
 	struct run *r;
 
-	pthread_mutex_lock(&runs.mutex);
+	AV_LOCKED(&runs.mutex);
 	LIST_FOREACH(r, &runs.list, entry)
 		if (r->seg == seg && (r->part == part || !part))
 			break;
@@ -292,7 +291,6 @@ static struct run *release_file_run(const struct av_seg *seg, uint32_t part)
 		r = NULL;
 	if (r)
 		LIST_REMOVE(r, entry);
-	pthread_mutex_unlock(&runs.mutex);
 	return r;
 }
 

@@ -396,13 +396,11 @@ static void start_route_probe(struct question *q, const struct av_net_path *path
 void av_net_icmp_watch(const struct av_net_path *path)
 {
 	AV_ERRNO_KEPT;
-	struct question *q;
+	AV_LOCKED(&question_mutex);
+	struct question *q = question_of(path);
 
-	pthread_mutex_lock(&question_mutex);
-	q = question_of(path);
 	av_own_fd_close(&q->socket);
 	start_route_probe(q, path);
-	pthread_mutex_unlock(&question_mutex);
 }
 
 static int read_route_probe(const struct question *q)
@@ -421,28 +419,23 @@ static int read_route_probe(const struct question *q)
 int av_net_icmp_error(const struct av_net_path *path)
 {
 	AV_ERRNO_KEPT;
-	int ret = 0;
-	struct question *q;
+	AV_LOCKED(&question_mutex);
+	struct question *q = question_of(path);
 
-	pthread_mutex_lock(&question_mutex);
-	q = question_of(path);
-	if (memcmp(q->src, path->src, 16) == 0 && memcmp(q->dst, path->dst, 16) == 0) {
-		ret = read_route_probe(q);
-		q->known = ret; /* to others with the same path, too */
-		av_own_fd_close(&q->socket);
-	}
-	pthread_mutex_unlock(&question_mutex);
-	return ret;
+	if (memcmp(q->src, path->src, 16) != 0 || memcmp(q->dst, path->dst, 16) != 0)
+		return 0;
+	q->known = read_route_probe(q); /* to others with the same path, too */
+	av_own_fd_close(&q->socket);
+	return q->known;
 }
 
 void av_net_icmp_end(void)
 {
-	pthread_mutex_lock(&question_mutex);
+	AV_LOCKED(&question_mutex);
 	for (unsigned int i = 0; i < QUESTIONS; i++) {
 		av_own_fd_close(&question[i].socket);
 		question[i] = (struct question){.socket = AV_OWN_FD_NONE};
 	}
-	pthread_mutex_unlock(&question_mutex);
 }
 
 /* Whoever was in here is not in the child: what is kept may be half a list. */

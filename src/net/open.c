@@ -18,22 +18,11 @@
 /* Held while anything is opened or closed. Its holder may wait for the receiver. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static int hold_mutex(void)
-{
-	pthread_mutex_lock(&mutex);
-	return errno;
-}
-
-static void release_mutex(const int *saved)
-{
-	pthread_mutex_unlock(&mutex);
-	errno = *saved;
-}
-
 /* Hold it to the end of the block, uncancelled, and keep errno. */
 #define CHANGING        \
 	AV_UNCANCELLED; \
-	const int saved __attribute__((cleanup(release_mutex), unused)) = hold_mutex()
+	AV_ERRNO_KEPT;  \
+	AV_LOCKED(&mutex)
 
 static unsigned int openings;	   /* addresses that are open, and those who hold the rest */
 static unsigned int polled;	   /* users of addresses whose packets pollers take */
@@ -54,7 +43,7 @@ static bool add_endpoint(struct av_endpoint *e)
 {
 	unsigned int i = 0;
 
-	pthread_mutex_lock(&table_mutex);
+	AV_LOCKED(&table_mutex);
 	while (i < end && table[i])
 		i++;
 	if (i < AV_ENDPOINTS) {
@@ -62,47 +51,41 @@ static bool add_endpoint(struct av_endpoint *e)
 		end = i < end ? end : i + 1;
 		atomic_fetch_add(&version, 1);
 	}
-	pthread_mutex_unlock(&table_mutex);
 	return i < AV_ENDPOINTS;
 }
 
 /* Threads that have found it may still use it: see av_endpoint_find(). */
 static void remove_endpoint(struct av_endpoint *e)
 {
-	pthread_mutex_lock(&table_mutex);
+	AV_LOCKED(&table_mutex);
 	for (unsigned int i = 0; i < end; i++)
 		if (table[i] == e)
 			table[i] = NULL;
 	while (end > 0 && !table[end - 1])
 		end--;
 	atomic_fetch_add(&version, 1);
-	pthread_mutex_unlock(&table_mutex);
 }
 
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex)
 {
-	struct av_endpoint *found = NULL;
-
-	pthread_mutex_lock(&table_mutex);
-	for (unsigned int i = 0; !found && i < end; i++)
+	AV_LOCKED(&table_mutex);
+	for (unsigned int i = 0; i < end; i++)
 		if (table[i] && table[i]->kind == kind &&
 		    (ifindex == 0 || table[i]->ifindex == ifindex) &&
 		    memcmp(table[i]->address, address, sizeof(table[i]->address)) == 0)
-			found = table[i];
-	pthread_mutex_unlock(&table_mutex);
-	return found;
+			return table[i];
+	return NULL;
 }
 
 static unsigned int all_endpoints(struct av_endpoint *all[AV_ENDPOINTS])
 {
 	unsigned int n = 0;
 
-	pthread_mutex_lock(&table_mutex);
+	AV_LOCKED(&table_mutex);
 	for (unsigned int i = 0; i < end; i++)
 		if (table[i])
 			all[n++] = table[i];
-	pthread_mutex_unlock(&table_mutex);
 	return n;
 }
 
@@ -122,14 +105,13 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS])
 {
 	unsigned int n = 0;
 
-	pthread_mutex_lock(&table_mutex);
+	AV_LOCKED(&table_mutex);
 	for (unsigned int i = 0; i < end; i++) {
 		int fd = table[i] ? av_own_fd(&table[i]->socket) : -1;
 
 		if (fd >= 0)
 			all[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
-	pthread_mutex_unlock(&table_mutex);
 	return n;
 }
 

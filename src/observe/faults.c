@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "observe/check.h"
 #include "observe/flight.h"
 #include "observe/wr_opcode.h"
@@ -247,24 +248,21 @@ bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 
 bool av_faults_at_requests(struct av_faults *f)
 {
-	bool any = false;
-
-	pthread_mutex_lock(&f->mutex);
+	AV_LOCKED(&f->mutex);
 	for (unsigned int i = 0; i < f->count; i++)
-		any |= strikes_requests(&f->active[i].rule);
-	pthread_mutex_unlock(&f->mutex);
-	return any;
+		if (strikes_requests(&f->active[i].rule))
+			return true;
+	return false;
 }
 
 uint64_t av_faults_next_tick(struct av_faults *f)
 {
 	uint64_t next = UINT64_MAX;
 
-	pthread_mutex_lock(&f->mutex);
+	AV_LOCKED(&f->mutex);
 	for (unsigned int i = 0; i < f->count; i++)
 		if (f->active[i].tick_ns < next)
 			next = f->active[i].tick_ns;
-	pthread_mutex_unlock(&f->mutex);
 	return next;
 }
 

@@ -578,13 +578,9 @@ int av_dir_join(av_dir_count *count)
 
 bool av_dir_join_again(void)
 {
-	bool joined;
-
-	pthread_mutex_lock(&mutex);
-	joined = joins > 0;
-	joins += joined;
-	pthread_mutex_unlock(&mutex);
-	return joined;
+	AV_LOCKED(&mutex);
+	joins += joins > 0;
+	return joins > 0;
 }
 
 /* --- leaving ---------------------------------------------------------------------- */
@@ -624,10 +620,9 @@ void av_dir_leave(void)
 	pthread_mutex_unlock(&mutex);
 	if (last)
 		av_dir_sweep_soon();
-	pthread_mutex_lock(&mutex);
+	AV_LOCKED(&mutex);
 	if (joins > 0 && --joins == 0)
 		leave_last();
-	pthread_mutex_unlock(&mutex);
 }
 
 /*

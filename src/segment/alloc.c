@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/real_calls.h"
+#include "base/thread.h"
 #include "observe/freedom.h"
 #include "registry/tables.h"
 #include "segment/observers.h"
@@ -183,9 +184,8 @@ uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
 	uint64_t at = 0;
 
 	if (class < CLASS_N && !is_alloc_refused(seg)) {
-		pthread_mutex_lock(&seg->heap->mutex);
+		AV_LOCKED(&seg->heap->mutex);
 		at = alloc_class_block(seg, class);
-		pthread_mutex_unlock(&seg->heap->mutex);
 	}
 	if (at)
 		memset((uint8_t *)seg->head + at, 0, size);
@@ -212,13 +212,9 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 /* Can there be such a block? What is freed stands in the segment: a peer may have written it. */
 static bool is_heap_block(struct av_heap *heap, unsigned int class, uint64_t offset)
 {
-	uint64_t brk;
-
-	pthread_mutex_lock(&heap->mutex);
-	brk = heap->brk;
-	pthread_mutex_unlock(&heap->mutex);
+	AV_LOCKED(&heap->mutex);
 	return class < CLASS_N && offset % 64 == 0 &&
-	       av_range_within(offset, class_bytes(class), heap->begin, brk - heap->begin);
+	       av_range_within(offset, class_bytes(class), heap->begin, heap->brk - heap->begin);
 }
 
 void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
@@ -231,9 +227,8 @@ void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
 	} else if (is_heap_block(heap, class, offset)) {
 		if (class_bytes(class) >= PUNCH_MIN)
 			punch_segment(seg, offset, class_bytes(class));
-		pthread_mutex_lock(&heap->mutex);
+		AV_LOCKED(&heap->mutex);
 		give(heap, class, offset);
-		pthread_mutex_unlock(&heap->mutex);
 	}
 }
 
@@ -321,7 +316,7 @@ uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
 	struct indices *s = &seg->heap->slab[slab];
 	uint32_t index = 0;
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	AV_LOCKED(&seg->heap->mutex);
 	if (s->used < limit) {
 		if (s->count <= rest_of(seg, slab) && reserve_index_ring(s) &&
 		    have_chunk(seg, slab, s->fresh))
@@ -330,7 +325,6 @@ uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
 			index = pop_oldest(s);
 	}
 	s->used += index != 0;
-	pthread_mutex_unlock(&seg->heap->mutex);
 	if (!index)
 		errno = ENOMEM;
 	return index;
@@ -340,11 +334,10 @@ void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
 {
 	struct indices *s = &seg->heap->slab[slab];
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	AV_LOCKED(&seg->heap->mutex);
 	s->ring[(s->head + s->count) % s->room] = index;
 	s->count++;
 	s->used--;
-	pthread_mutex_unlock(&seg->heap->mutex);
 }
 
 /* --- the list of whole pages; the mutex is held ---------------------------------- */
@@ -453,13 +446,12 @@ static uint64_t alloc_page_block(struct av_heap *heap, uint64_t bytes, uint64_t 
 {
 	uint64_t at = 0;
 
-	pthread_mutex_lock(&heap->mutex);
+	AV_LOCKED(&heap->mutex);
 	if (reserve_block_list(heap, 3)) {
 		at = first_fit(heap, bytes, align);
 		if (!at && extend_page_room(heap, bytes))
 			at = first_fit(heap, bytes, align);
 	}
-	pthread_mutex_unlock(&heap->mutex);
 	return at;
 }
 
@@ -522,18 +514,14 @@ static bool back_page_block(const struct av_seg *seg, enum av_pages_wish wish,
 /* Return: the size of the block at @at; 0: there is none, or it is not @from any more */
 static uint64_t change_page_block(struct av_heap *heap, uint64_t at, enum state from, enum state to)
 {
-	uint64_t bytes = 0;
-	struct block *b;
+	AV_LOCKED(&heap->mutex);
+	struct block *b = find_page_block(heap, at);
 
-	pthread_mutex_lock(&heap->mutex);
-	b = find_page_block(heap, at);
-	if (b && b->state == from) {
-		atomic_fetch_add(&heap->deferred, (to == DEFERRED) - (from == DEFERRED));
-		b->state = to;
-		bytes = b->bytes;
-	}
-	pthread_mutex_unlock(&heap->mutex);
-	return bytes;
+	if (!b || b->state != from)
+		return 0;
+	atomic_fetch_add(&heap->deferred, (to == DEFERRED) - (from == DEFERRED));
+	b->state = to;
+	return b->bytes;
 }
 
 static void sweep_deferred_blocks(struct av_seg *seg)
@@ -583,9 +571,8 @@ void av_pages_free(struct av_seg *seg, uint64_t at)
 	if (!bytes)
 		return;
 	punch_segment(seg, at, bytes); /* before others can get the range */
-	pthread_mutex_lock(&heap->mutex);
+	AV_LOCKED(&heap->mutex);
 	release_page_block(heap, find_page_block(heap, at));
-	pthread_mutex_unlock(&heap->mutex);
 }
 
 void av_pages_defer(struct av_seg *seg, uint64_t at)

@@ -74,10 +74,9 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 
 	doorbell_name(name, id);
 	unlinkat(av_own_fd(&seg->folder), name, 0);
-	pthread_mutex_lock(&seg->doorbell_mutex);
+	AV_LOCKED(&seg->doorbell_mutex);
 	if (seg->doorbell[i].id == id)
 		av_own_fd_close(&seg->doorbell[i].fifo);
-	pthread_mutex_unlock(&seg->doorbell_mutex);
 }
 
 int av_doorbell_peek(struct av_seg *seg, uint32_t id)
@@ -138,12 +137,9 @@ int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_r
 {
 	AV_UNCANCELLED;
 	AV_ERRNO_KEPT;
-	int ret;
+	AV_LOCKED(&seg->doorbell_mutex);
 
-	pthread_mutex_lock(&seg->doorbell_mutex);
-	ret = append_doorbell_record(writer(seg, id), record);
-	pthread_mutex_unlock(&seg->doorbell_mutex);
-	return ret;
+	return append_doorbell_record(writer(seg, id), record);
 }
 
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record)

@@ -147,11 +147,10 @@ void av_seg_call_by(void (*called)(struct av_seg *seg))
 
 static void each_peer(void (*f)(struct av_seg *seg))
 {
-	pthread_mutex_lock(&mutex);
+	AV_LOCKED(&mutex);
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
 		if (mapped[slot] && !mapped[slot]->own)
 			f(mapped[slot]);
-	pthread_mutex_unlock(&mutex);
 }
 
 void av_seg_call_peers(void)
@@ -213,10 +212,9 @@ static void drop_dead(void)
 
 static void table_add(struct av_seg *seg)
 {
-	pthread_mutex_lock(&mutex);
+	AV_LOCKED(&mutex);
 	drop_idle(AV_REF_SLOT(seg->ref));
 	mapped[AV_REF_SLOT(seg->ref)] = seg; /* its predecessor's users keep that one */
-	pthread_mutex_unlock(&mutex);
 }
 
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
@@ -326,10 +324,9 @@ struct av_seg *av_seg_next(uint32_t *slot)
 
 void av_seg_drop_idle(void)
 {
-	pthread_mutex_lock(&mutex);
+	AV_LOCKED(&mutex);
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
 		drop_idle(slot);
-	pthread_mutex_unlock(&mutex);
 }
 
 void av_seg_put(struct av_seg *seg)

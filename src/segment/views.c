@@ -124,17 +124,13 @@ static int add_pages_owner(struct av_seg *seg, struct av_seg *pages_owner)
 
 int av_pages_owner_hold(struct av_seg *seg, struct av_seg *pages_owner)
 {
-	struct av_seg_pages_owner *h;
-	int ret = 0;
+	AV_LOCKED(&seg->pages_owner_mutex);
+	struct av_seg_pages_owner *h = find_pages_owner(seg, pages_owner->ref);
 
-	pthread_mutex_lock(&seg->pages_owner_mutex);
-	h = find_pages_owner(seg, pages_owner->ref);
-	if (h)
-		h->users++;
-	else
-		ret = add_pages_owner(seg, pages_owner);
-	pthread_mutex_unlock(&seg->pages_owner_mutex);
-	return ret;
+	if (!h)
+		return add_pages_owner(seg, pages_owner);
+	h->users++;
+	return 0;
 }
 
 void av_pages_owner_drop(struct av_seg *seg, uint32_t ref)
@@ -186,7 +182,7 @@ static uint8_t *find_or_map_pages_owner(struct av_seg *seg, uint32_t ref)
 	struct av_seg_pages_owner *h;
 	uint8_t *base = NULL;
 
-	pthread_mutex_lock(&seg->pages_owner_mutex);
+	AV_LOCKED(&seg->pages_owner_mutex);
 	h = find_pages_owner(seg, ref);
 	if (h) {
 		base = h->base;
@@ -198,7 +194,6 @@ static uint8_t *find_or_map_pages_owner(struct av_seg *seg, uint32_t ref)
 			atomic_store_explicit(&h->ref, ref, memory_order_release);
 		}
 	}
-	pthread_mutex_unlock(&seg->pages_owner_mutex);
 	return base;
 }
 

@@ -121,13 +121,12 @@ static int append_capture_blocks(const struct batch *b, size_t bytes)
 	struct file *f;
 	int ret = -EBADF;
 
-	pthread_mutex_lock(&file_mutex);
+	AV_LOCKED(&file_mutex);
 	f = find_file(b->number, b->stamp);
 	if (f && av_own_fd(&f->own) >= 0)
 		ret = av_pcapng_append(f->own.fd, b->blocks, bytes);
 	else if (f)
 		f->stamp = 0; /* opened again next time */
-	pthread_mutex_unlock(&file_mutex);
 	return ret;
 }
 
@@ -176,11 +175,10 @@ static void capture_batch_end(struct batch *b)
 /* Close the files of captures that are over. */
 static void capture_files_tidy(void)
 {
-	pthread_mutex_lock(&file_mutex);
+	AV_LOCKED(&file_mutex);
 	for (unsigned int number = 1; number <= AV_CAPTURES; number++)
 		if (files[number - 1].stamp && av_capture_stamp(number) != files[number - 1].stamp)
 			close_file(&files[number - 1]);
-	pthread_mutex_unlock(&file_mutex);
 }
 
 /* --- packets on the wire ---------------------------------------------------------- */

@@ -45,11 +45,10 @@ static uint64_t look_at_cqs(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
 
-	pthread_mutex_lock(&t->cq_mutex);
+	AV_LOCKED(&t->cq_mutex);
 	for (uint32_t i = 0; i < t->cq_end; i++)
 		if (t->cq[i])
 			next = sooner(next, av_cq_put_off(t->seg, i, av_now_ns()));
-	pthread_mutex_unlock(&t->cq_mutex);
 	return next;
 }
 
@@ -105,7 +104,7 @@ static struct av_timer *timer_of(struct av_seg *seg)
 
 	if (t)
 		return t;
-	pthread_mutex_lock(&seg->timer_mutex);
+	AV_LOCKED(&seg->timer_mutex);
 	t = atomic_load(&seg->timer);
 	if (!t) {
 		t = timer_create_for(seg);
@@ -114,7 +113,6 @@ static struct av_timer *timer_of(struct av_seg *seg)
 				     "wait for ever");
 		atomic_store(&seg->timer, t);
 	}
-	pthread_mutex_unlock(&seg->timer_mutex);
 	return t;
 }
 
@@ -175,9 +173,8 @@ void av_timer_forget_cq(struct av_seg *seg, uint32_t index)
 
 	if (!t || index >= sizeof(t->cq))
 		return;
-	pthread_mutex_lock(&t->cq_mutex);
+	AV_LOCKED(&t->cq_mutex);
 	t->cq[index] = 0;
-	pthread_mutex_unlock(&t->cq_mutex);
 }
 
 void av_timer_stop(struct av_seg *seg)

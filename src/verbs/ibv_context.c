@@ -65,7 +65,6 @@ static int store_setting(struct av_environment *env, const char *name, const cha
 int av_environment_set(struct av_context *ctx, const char *name, const char *value, bool overwrite)
 {
 	struct av_environment *env = atomic_load(&ctx->environment);
-	int err = 0;
 
 	if (!name || !*name || strchr(name, '=') || !value)
 		return av_refuse(EINVAL, AV_CHECK_SETTING, 0, 0);
@@ -73,11 +72,9 @@ int av_environment_set(struct av_context *ctx, const char *name, const char *val
 		return setenv(name, value, overwrite) ? errno : 0;
 	if (strlen(value) > AV_SETTING_MAX)
 		return av_refuse(EINVAL, AV_CHECK_SETTING_LONG, strlen(value), AV_SETTING_MAX);
-	pthread_mutex_lock(&env->mutex);
-	if (overwrite || !envz_get(env->list, env->bytes, name))
-		err = store_setting(env, name, value);
-	pthread_mutex_unlock(&env->mutex);
-	return err;
+	AV_LOCKED(&env->mutex);
+	return overwrite || !envz_get(env->list, env->bytes, name) ? store_setting(env, name, value)
+								   : 0;
 }
 
 static bool copy_setting_value(const char *from, char *value, size_t size)
@@ -95,14 +92,11 @@ static bool get_setting(const void *where, const char *name, char *value, size_t
 {
 	const struct av_context *ctx = where;
 	struct av_environment *env = atomic_load(&ctx->environment);
-	bool found;
 
 	if (!env)
 		return copy_setting_value(secure_getenv(name), value, size);
-	pthread_mutex_lock(&env->mutex);
-	found = copy_setting_value(envz_get(env->list, env->bytes, name), value, size);
-	pthread_mutex_unlock(&env->mutex);
-	return found;
+	AV_LOCKED(&env->mutex);
+	return copy_setting_value(envz_get(env->list, env->bytes, name), value, size);
 }
 
 static void report_bad_setting(const char *name, const char *value)
@@ -142,11 +136,10 @@ static struct ibv_device **foreign_list(int *count)
 	*count = 0;
 	if (next) {
 		(void)av_fork_register(AV_FORK_DEVICE_LIST, &list_fork_handlers);
-		pthread_mutex_lock(&foreign_mutex);
+		AV_LOCKED(&foreign_mutex);
 		av_real_files_begin();
 		devices = next(count);
 		av_real_files_end();
-		pthread_mutex_unlock(&foreign_mutex);
 	}
 	if (devices && *count > 0)
 		return devices;
@@ -269,14 +262,13 @@ static const struct av_fork_handlers fork_handlers = {.child = reset_contexts_in
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
 	const struct av_context *other;
-	bool has = false;
 
-	pthread_mutex_lock(&list_mutex);
+	AV_LOCKED(&list_mutex);
 	SLIST_FOREACH(other, &list, link)
-		if (!has && other != ctx && other->dev == ctx->dev && !other->forked)
-			has = av_key_is_on_demand(other->seg, lkey);
-	pthread_mutex_unlock(&list_mutex);
-	return has;
+		if (other != ctx && other->dev == ctx->dev && !other->forked &&
+		    av_key_is_on_demand(other->seg, lkey))
+			return true;
+	return false;
 }
 
 static void init_public_context(struct av_context *ctx)
@@ -317,11 +309,10 @@ static void look_for_faults(struct av_seg *seg)
 	struct av_context *ctx;
 	bool any = av_faults_watched(seg) && av_faults_of(seg) && av_faults_watched(seg);
 
-	pthread_mutex_lock(&list_mutex);
+	AV_LOCKED(&list_mutex);
 	SLIST_FOREACH(ctx, &list, link)
 		if (ctx->seg == seg && !ctx->forked)
 			atomic_store(&ctx->unusual, any);
-	pthread_mutex_unlock(&list_mutex);
 }
 
 /* A peer has called (av_seg_call()). Context: the watcher's thread */

@@ -33,9 +33,8 @@ static void hold_channel(struct ibv_comp_channel *channel, int by)
 {
 	if (!channel)
 		return;
-	pthread_mutex_lock(&channel->context->mutex);
+	AV_LOCKED(&channel->context->mutex);
 	channel->refcnt += by;
-	pthread_mutex_unlock(&channel->context->mutex);
 }
 
 struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,

@@ -252,7 +252,7 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 
 	if (!ctx->forked)
 		return ctx->seg;
-	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	AV_LOCKED(&ctx->verbs.context.mutex);
 	if (!ctx->child_seg) {
 		err = -av_dir_join(av_totals_of_context);
 		if (err)
@@ -260,7 +260,6 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 		else if (!(ctx->child_seg = av_device_open(ctx->dev, 0)))
 			av_dir_leave();
 	}
-	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	return ctx->child_seg;
 }
 

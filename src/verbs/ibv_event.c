@@ -24,20 +24,17 @@ static int read_record(int fd, struct av_doorbell_record *record)
 
 static bool take_kept(struct av_channel *channel, struct av_doorbell_record *record)
 {
-	bool any;
+	uint32_t left;
 
 	if (av_likely(atomic_load(&channel->kept_count) == 0))
 		return false;
-	pthread_mutex_lock(&channel->mutex);
-	any = atomic_load(&channel->kept_count) != 0;
-	if (any) {
-		uint32_t left = atomic_fetch_sub(&channel->kept_count, 1) - 1;
-
-		*record = channel->kept[0];
-		memmove(channel->kept, channel->kept + 1, left * sizeof(*channel->kept));
-	}
-	pthread_mutex_unlock(&channel->mutex);
-	return any;
+	AV_LOCKED(&channel->mutex);
+	if (atomic_load(&channel->kept_count) == 0)
+		return false;
+	left = atomic_fetch_sub(&channel->kept_count, 1) - 1;
+	*record = channel->kept[0];
+	memmove(channel->kept, channel->kept + 1, left * sizeof(*channel->kept));
+	return true;
 }
 
 /* Has a thread sorted the records since then, or does it now? If so, waits until it has ended. */
@@ -45,8 +42,7 @@ static bool sorted_since(struct av_channel *channel, uint32_t sorts)
 {
 	if (sorts % 2 == 0 && atomic_load(&channel->sorts) == sorts)
 		return false;
-	pthread_mutex_lock(&channel->mutex);
-	pthread_mutex_unlock(&channel->mutex);
+	AV_LOCKED(&channel->mutex);
 	return true;
 }
 
@@ -118,7 +114,7 @@ static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struc
 	uint32_t kept, count = 0, back;
 	struct av_doorbell_record *list;
 
-	pthread_mutex_lock(&channel->mutex);
+	AV_LOCKED(&channel->mutex);
 	atomic_fetch_add(&channel->sorts, 1);
 	kept = atomic_load(&channel->kept_count);
 	*others = kept + pending(fd);
@@ -136,7 +132,6 @@ static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struc
 		count -= *others;
 	}
 	atomic_fetch_add(&channel->sorts, 1);
-	pthread_mutex_unlock(&channel->mutex);
 	return count;
 }
 
@@ -223,32 +218,27 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 static void acknowledge_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
 			       uint32_t n)
 {
-	pthread_mutex_lock(mutex);
+	AV_LOCKED(mutex);
 	*completed += n;
 	pthread_cond_signal(cond);
-	pthread_mutex_unlock(mutex);
 }
 
 static void count_delivered(pthread_mutex_t *mutex, uint32_t *delivered)
 {
-	pthread_mutex_lock(mutex);
+	AV_LOCKED(mutex);
 	(*delivered)++;
-	pthread_mutex_unlock(mutex);
 }
 
 /* Counts a record as delivered to its CQ. Return: NULL: that CQ has been destroyed */
 static struct av_cq *deliver_cq_record(struct av_context *ctx,
 				       const struct av_doorbell_record *record)
 {
-	struct av_cq *cq;
+	AV_LOCKED(&ctx->verbs.context.mutex);
+	struct av_cq *cq = av_table_get(&ctx->cqs, record->index);
 
-	pthread_mutex_lock(&ctx->verbs.context.mutex);
-	cq = av_table_get(&ctx->cqs, record->index);
-	if (cq && cq->id != record->id)
-		cq = NULL;
-	if (cq)
-		count_delivered(&cq->ibv.mutex, &cq->comp_delivered);
-	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	if (!cq || cq->id != record->id)
+		return NULL;
+	count_delivered(&cq->ibv.mutex, &cq->comp_delivered);
 	return cq;
 }
 
@@ -379,9 +369,8 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 {
-	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	AV_LOCKED(&ctx->verbs.context.mutex);
 	av_table_clear(table, handle);
-	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 }
 
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
@@ -389,7 +378,7 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 {
 	struct timespec until;
 
-	pthread_mutex_lock(mutex);
+	AV_LOCKED(mutex);
 	if (av_misuse_on()) { /* let the program learn why it hangs */
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += SAY_AFTER_S;
@@ -400,7 +389,6 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 	}
 	while (*completed != *delivered)
 		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
 }
 
 /* Turns a record into an event, and counts it. Return: false: its object has been destroyed */

@@ -98,12 +98,11 @@ static void count_srq_use(struct av_qp *qp, int by)
 	struct av_srq *srq = qp->srq;
 
 	if (by > 0 || !av_context_of(qp->ibv.context)->forked) {
-		pthread_mutex_lock(&srq->users_mutex);
+		AV_LOCKED(&srq->users_mutex);
 		if (by > 0)
 			LIST_INSERT_HEAD(&srq->users, qp, on_srq);
 		else
 			LIST_REMOVE(qp, on_srq);
-		pthread_mutex_unlock(&srq->users_mutex);
 	}
 	atomic_fetch_add(&srq->user_count, (uint32_t)by); /* last: the SRQ may end then */
 }
@@ -630,9 +629,8 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	if (err == 0)
 		err = av_verb_fault(ctx, AV_VERB_MODIFY_QP, ibv->qp_num, 0);
 	if (err == 0) {
-		pthread_mutex_lock(&qp->changes_mutex);
+		AV_LOCKED(&qp->changes_mutex);
 		err = modify_qp(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
-		pthread_mutex_unlock(&qp->changes_mutex);
 	}
 	if (err == 0)
 		return 0;

@@ -276,9 +276,8 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 
 	if (srq->xrcd) {
 		/* Nobody destroys a queue pair meanwhile: av_unlist(). */
-		pthread_mutex_lock(&ctx->verbs.context.mutex);
+		AV_LOCKED(&ctx->verbs.context.mutex);
 		av_table_each(&ctx->qps, collect_xrc, &w);
-		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}
 	pthread_mutex_lock(&srq->users_mutex);
 	LIST_FOREACH(qp, &srq->users, on_srq)
