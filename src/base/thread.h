@@ -71,6 +71,24 @@ static inline void av_signals_block(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &others, before);
 }
 
+static inline sigset_t av_signals_off(void)
+{
+	sigset_t before;
+
+	av_signals_block(&before);
+	return before;
+}
+
+static inline void av_signals_back(const sigset_t *before)
+{
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* They are blocked from here to the end of the block. */
+#define AV_SIGNALS_BLOCKED                                                            \
+	const sigset_t av_signals __attribute__((cleanup(av_signals_back), unused)) = \
+		av_signals_off()
+
 /*
  * A thread that is cancelled (pthread_cancel(3)) within a verb would keep its locks and execution
  * rights for ever, the peer's too. So verbs that make system calls disable cancellation as a whole.

@@ -15,6 +15,7 @@ struct region {
 	uint32_t id;
 };
 
+/* While a thread holds a mutex, signals are blocked: a handler that forks needs it, too. */
 static struct {
 	pthread_mutex_t
 		mutex; /* recursive: the heap unmaps in privatise_heap_for_fork(): forget_pages() */
@@ -41,19 +42,6 @@ static uint64_t part_offset(uint32_t id)
 static struct av_heap_part *get_heap_part(const struct region *r)
 {
 	return av_seg_at(r->seg, part_offset(r->id), sizeof(struct av_heap_part));
-}
-
-/* The program's handlers wait while a mutex is held: one that calls fork() needs it, too. */
-static void lock_heap_regions(sigset_t *signals)
-{
-	av_signals_block(signals);
-	pthread_mutex_lock(&regions.mutex);
-}
-
-static void unlock(const sigset_t *signals)
-{
-	pthread_mutex_unlock(&regions.mutex);
-	pthread_sigmask(SIG_SETMASK, signals, NULL);
 }
 
 /* --- moving pages ---------------------------------------------------------------- */
@@ -317,19 +305,18 @@ static bool early_has(uint64_t addr, uint64_t bytes)
 static void forget_pages(uint64_t addr, uint64_t bytes)
 {
 	AV_ERRNO_KEPT;
-	sigset_t signals;
 	struct region *r;
 
 	if (atomic_load(&regions.count) == 0)
 		return;
-	lock_heap_regions(&signals);
+	AV_SIGNALS_BLOCKED;
+	AV_LOCKED(&regions.mutex);
 	LIST_FOREACH(r, &regions.list, entry) {
 		struct av_heap_part *part = get_heap_part(r);
 
 		if (part->addr < addr + bytes && addr < part->addr + part->bytes)
 			atomic_store(&part->at, 0);
 	}
-	unlock(&signals);
 }
 
 static const struct av_shared_heap *start_shared_heap(void)
@@ -346,16 +333,12 @@ static const struct av_shared_heap *start_shared_heap(void)
 
 void av_heap_begin(void)
 {
-	sigset_t signals;
-
 	if (!may_begin)
 		return;
-	av_signals_block(&signals);
-	pthread_mutex_lock(&beginning);
+	AV_SIGNALS_BLOCKED;
+	AV_LOCKED(&beginning);
 	if (!begun && start_shared_heap())
 		note_early();
-	pthread_mutex_unlock(&beginning);
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 }
 
 /* The handlers beforehand: another thread may fork while this one opens a device. */
@@ -398,19 +381,18 @@ static bool publish_heap_region(struct region *r, uint64_t first, uint64_t end)
 {
 	uint64_t window = av_shared_heap_own()->begin;
 	struct av_heap_part *part = get_heap_part(r);
-	sigset_t signals;
 	bool ret;
 
 	part->addr = first;
 	part->bytes = end - first;
-	lock_heap_regions(&signals);
+	AV_SIGNALS_BLOCKED;
+	AV_LOCKED(&regions.mutex);
 	ret = in_place(first, end);
 	atomic_store(&part->at, ret ? AV_HEAP_PART_BASE + (first - window) : 0);
 	if (ret) {
 		LIST_INSERT_HEAD(&regions.list, r, entry);
 		atomic_fetch_add(&regions.count, 1);
 	}
-	unlock(&signals);
 	return ret;
 }
 
@@ -464,21 +446,16 @@ static void privatise_heap_blocks(uint64_t addr, uint64_t bytes, bool keep)
 /* Return: false: nothing has changed: the pages may not move, or a peer seems to be stopped */
 static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 {
-	sigset_t signals, inner;
-	bool ret;
-
 	if (!av_mm_quiesce_allowed())
 		return false;
-	av_signals_block(&signals);
-	ret = quiesce_heap(av_shared_heap_own());
-	if (ret) {
-		lock_heap_regions(&inner);
-		privatise_heap_blocks(addr, bytes, keep);
-		unlock(&inner);
-		resume_accesses();
-	}
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
-	return ret;
+	AV_SIGNALS_BLOCKED;
+	if (!quiesce_heap(av_shared_heap_own()))
+		return false;
+	pthread_mutex_lock(&regions.mutex);
+	privatise_heap_blocks(addr, bytes, keep);
+	pthread_mutex_unlock(&regions.mutex);
+	resume_accesses();
+	return true;
 }
 
 void av_heap_leave(uint64_t addr, uint64_t bytes)
@@ -498,27 +475,23 @@ static int protect(uint64_t addr, uint64_t bytes, int prot, int key)
 
 int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key)
 {
-	sigset_t signals;
-	int ret;
-
 	if (!av_heap_is_near(addr, bytes))
 		return protect(addr, bytes, prot, key);
 	if ((prot & PROT_EXEC) || key != -1)
 		av_heap_leave(addr, bytes);
-	lock_heap_regions(&signals);
-	ret = protect(addr, bytes, prot, key);
-	unlock(&signals);
-	return ret;
+	AV_SIGNALS_BLOCKED;
+	AV_LOCKED(&regions.mutex);
+	return protect(addr, bytes, prot, key);
 }
 
 /* --- the end --------------------------------------------------------------------- */
 
 static struct region *unlink_heap_region(const struct av_seg *seg, uint32_t id)
 {
-	sigset_t signals;
+	AV_SIGNALS_BLOCKED;
+	AV_LOCKED(&regions.mutex);
 	struct region *r;
 
-	lock_heap_regions(&signals);
 	LIST_FOREACH(r, &regions.list, entry)
 		if (r->seg == seg && (r->id == id || !id))
 			break;
@@ -526,7 +499,6 @@ static struct region *unlink_heap_region(const struct av_seg *seg, uint32_t id)
 		LIST_REMOVE(r, entry);
 		atomic_fetch_sub(&regions.count, 1);
 	}
-	unlock(&signals);
 	return r;
 }
 
