@@ -207,13 +207,16 @@ bool av_cm_ip_get(struct av_cm_ip *ip, const uint8_t *from)
 #define MESSAGE_BYTES (AV_MAD_BYTES - HEADER_BYTES)
 
 /* The header of a management datagram. */
-#define BASE_VERSION   1
-#define CLASS_CM       0x07
-#define CLASS_VERSION  2
-#define METHOD_SEND    0x03
-#define TRANSACTION_AT 8
-#define ATTRIBUTE_AT   16
-#define ATTR_MOD_AT    20
+#define BASE_VERSION  1
+#define CLASS_CM      0x07
+#define CLASS_VERSION 2
+#define METHOD_SEND   0x03
+
+static const struct av_wire_field header[] = {
+	BYTES(8, transaction),
+	BYTES(16, attribute),
+	BYTES(20, attr_mod),
+};
 
 size_t av_cm_private_bytes(uint16_t attribute)
 {
@@ -241,9 +244,7 @@ bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES])
 	to[1] = CLASS_CM;
 	to[2] = CLASS_VERSION;
 	to[3] = METHOD_SEND;
-	av_put64(to + TRANSACTION_AT, m->transaction);
-	av_put16(to + ATTRIBUTE_AT, m->attribute);
-	av_put32(to + ATTR_MOD_AT, m->attr_mod);
+	av_wire_fields_put(header, AV_ARRAY_SIZE(header), m, to);
 	av_wire_fields_put(kind->field, kind->fields, m, message);
 	memcpy(message + kind->private_at, m->private_data,
 	       (size_t)MESSAGE_BYTES - kind->private_at);
@@ -258,13 +259,11 @@ bool av_cm_get(struct av_cm_message *m, const uint8_t *from, size_t bytes)
 	if (bytes != AV_MAD_BYTES || from[0] != BASE_VERSION || from[1] != CLASS_CM ||
 	    from[2] != CLASS_VERSION || from[3] != METHOD_SEND)
 		return false;
-	kind = cm_find_kind(av_get16(from + ATTRIBUTE_AT));
+	memset(m, 0, sizeof(*m));
+	av_wire_fields_get(header, AV_ARRAY_SIZE(header), m, from);
+	kind = cm_find_kind(m->attribute);
 	if (!kind)
 		return false;
-	memset(m, 0, sizeof(*m));
-	m->transaction = av_get64(from + TRANSACTION_AT);
-	m->attribute = av_get16(from + ATTRIBUTE_AT);
-	m->attr_mod = av_get32(from + ATTR_MOD_AT);
 	av_wire_fields_get(kind->field, kind->fields, m, message);
 	if (m->info_bytes > AV_CM_INFO_BYTES)
 		m->info_bytes = AV_CM_INFO_BYTES;
