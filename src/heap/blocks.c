@@ -12,6 +12,16 @@
 
 #define MUCH (1ull << 30) /* no machine has less, so that small blocks need not ask */
 
+/* av_heap_enter(), to map a block or change the list. Signals wait: a fork() would read it. */
+static bool enter_to_change(void)
+{
+	if (!av_heap_enter())
+		return false;
+	av_signals_block(&av_blocks.signals);
+	av_blocks.changing = true;
+	return true;
+}
+
 /* vm.overcommit_memory=0 refuses what can never be there. */
 static bool exceeds_all(uint64_t bytes)
 {
@@ -232,7 +242,7 @@ bool av_block_leave(const void *p, size_t bytes)
 	struct av_block_list *l = &av_blocks.list;
 	bool any = false;
 
-	if (!is_near(from, bytes) || !av_heap_enter_to_change())
+	if (!is_near(from, bytes) || !enter_to_change())
 		return false;
 	if (av_block_split(l, from) && av_block_split(l, end))
 		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
@@ -277,7 +287,7 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
 	struct av_block_list *l = &av_blocks.list;
 
-	if (!av_heap_enter_to_change())
+	if (!enter_to_change())
 		return;
 	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
 		i = l->block[i].going ? finish_block_removal(i, how) : i + 1;
@@ -391,7 +401,7 @@ static uint64_t take_new(uint64_t bytes, uint64_t align)
 	uint32_t i, left;
 	uint64_t at = 0;
 
-	if (!av_heap_enter_to_change())
+	if (!enter_to_change())
 		return 0;
 	i = l->cursor;
 	left = l->count + 1;
@@ -461,7 +471,7 @@ bool av_block_resize(void *p, size_t bytes)
 	struct av_block *b;
 	bool ret = false;
 
-	if (bytes > AV_SHARED_HEAP_BYTES || !av_heap_enter_to_change()) /* so @end does not wrap */
+	if (bytes > AV_SHARED_HEAP_BYTES || !enter_to_change()) /* so @end does not wrap */
 		return false;
 	b = block_at(at);
 	if (b && end <= b->end) {

@@ -81,8 +81,6 @@ void av_heap_lock_in_child(void);
  */
 AV_MUST_USE bool av_heap_enter(void);
 
-/* The same, to map a block or change the list. Signals wait: a handler's fork() would read it. */
-AV_MUST_USE bool av_heap_enter_to_change(void);
 void av_heap_exit(void);
 
 #define AV_BLOCK_SPARES 16u /* blocks that stay mapped when they are given back */

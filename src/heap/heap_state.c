@@ -78,15 +78,6 @@ bool av_heap_enter(void)
 	return false;
 }
 
-bool av_heap_enter_to_change(void)
-{
-	if (!av_heap_enter())
-		return false;
-	av_signals_block(&av_blocks.signals);
-	av_blocks.changing = true;
-	return true;
-}
-
 void av_heap_exit(void)
 {
 	int cancel = av_blocks.cancel, error = av_blocks.error;
