@@ -113,9 +113,18 @@ static void punch_segment(const struct av_seg *seg, uint64_t at, uint64_t bytes)
 		(void)!av_madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
 }
 
+/* Does a fault on demand refuse the next allocation? Keeps errno. */
 static bool is_alloc_refused(struct av_seg *seg)
 {
-	return av_faults_watched(seg) && av_faults_no_memory(seg);
+	struct av_faults *f = av_faults_watched(seg) && seg->own ? av_faults_of(seg) : NULL;
+	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB, .verb = AV_VERB_MEMORY};
+	struct av_faults_struck struck = {.next = 0};
+	bool refused = false;
+
+	o.now_ns = f ? av_now_ns() : 0;
+	while (av_faults_strike(f, &o, &struck))
+		refused = true;
+	return refused;
 }
 
 /* --- blocks ---------------------------------------------------------------------- */

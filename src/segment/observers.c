@@ -229,16 +229,3 @@ struct av_faults *av_faults_of(struct av_seg *seg)
 		reload_if_stale(seg, f);
 	return f;
 }
-
-bool av_faults_no_memory(struct av_seg *seg)
-{
-	struct av_faults *f = seg->own ? av_faults_of(seg) : NULL;
-	struct av_faults_occasion o = {
-		.kind = AV_FAULTS_VERB, .verb = AV_VERB_MEMORY, .now_ns = av_now_ns()};
-	struct av_faults_struck struck = {.next = 0};
-	bool fails = false;
-
-	while (av_faults_strike(f, &o, &struck))
-		fails = true;
-	return fails;
-}

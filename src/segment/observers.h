@@ -50,9 +50,6 @@ static inline bool av_faults_watched(const struct av_seg *seg)
 /* The rules of an own context, reloaded if they have changed. NULL: no memory. Keeps errno. */
 struct av_faults *av_faults_of(struct av_seg *seg);
 
-/* Must the next allocation in an own segment fail? Allocators call this. Keeps errno. */
-AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
-
 /*
  * The rules of a device without a context. av_faults_there(): may there be any?
  * av_faults_refresh(): load those of @f's device, if they have changed. Both keep errno.
