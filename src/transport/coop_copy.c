@@ -52,13 +52,19 @@ static struct chunk compute_coop_chunk(uint64_t to, uint64_t bytes, uint32_t num
 	return (struct chunk){begin, (end < shared ? end : shared) - begin};
 }
 
+/* Is there a chunk that no thread has claimed? */
+static bool has_unclaimed(uint32_t left)
+{
+	return (left & 0xffff) < left >> 16;
+}
+
 /* Claim the first chunk, which is @number unless the word is a peer's nonsense. */
 static bool claim_first(struct av_coop_copy *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
 
 	do {
-		if (!av_coop_wanted(left) || (left & 0xffff) != number)
+		if (!has_unclaimed(left) || (left & 0xffff) != number)
 			return false;
 	} while (!atomic_compare_exchange_weak(&a->left, &left, left + 1));
 	return true;
@@ -70,7 +76,7 @@ static bool claim_last(struct av_coop_copy *a, uint32_t number)
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
 
 	do {
-		if (!av_coop_wanted(left) || (left >> 16) - 1 != number)
+		if (!has_unclaimed(left) || (left >> 16) - 1 != number)
 			return false;
 	} while (!atomic_compare_exchange_weak(&a->left, &left, left - (1u << 16)));
 	return true;
@@ -202,7 +208,7 @@ static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_acquire);
 
-	if (!av_coop_wanted(left))
+	if (!has_unclaimed(left))
 		return false;
 	memcpy(job, &a->job, sizeof(*job));
 	AV_COPIED();

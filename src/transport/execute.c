@@ -286,6 +286,13 @@ static bool takes_receive(const struct av_work *w)
 				       count_packets(w->req->qp, w->wqe->bytes) == 1);
 }
 
+/* Have @event (or AV_EVENT_NONE) raised at the responder after the request: two at most. */
+static void add_event(struct av_work *w, int event)
+{
+	if (event != AV_EVENT_NONE)
+		w->events.at[w->events.count++] = event;
+}
+
 /*
  * Apply the responder's side of a fault. A request that comes again fails nothing: a network may
  * have kept it for long, its first copy has been answered, and its key may be gone since.
@@ -304,7 +311,7 @@ static void responder_fail(struct av_work *w)
 	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
-	av_work_event(w, rule->event);
+	add_event(w, rule->event);
 	w->result.responder_failed = true;
 }
 
@@ -444,7 +451,7 @@ static void establish(struct av_work *w)
 	struct av_qp_shared *p = w->rsp->qp;
 
 	if (!p->established)
-		av_work_event(w, IBV_EVENT_COMM_EST);
+		add_event(w, IBV_EVENT_COMM_EST);
 	p->established = 1;
 }
 

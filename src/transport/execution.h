@@ -208,28 +208,15 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
  */
 void av_coop_abandon(const struct av_qp_ref *rsp);
 
-/* The slow part of av_coop_polled(). */
+/*
+ * A poll of an own CQ found nothing, and a message is open: copy a chunk, if no thread has claimed
+ * all of them. Context: a thread of the owner, no lock held; waits for pages.
+ */
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
 
 /* A part of av_coop_help() for tests: copy one chunk, if @cq's message is for @rsp, @req's peer. */
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
-
-/* Is there a chunk that no thread has claimed? */
-static inline bool av_coop_wanted(uint32_t left)
-{
-	return (left & 0xffff) < left >> 16;
-}
-
-/*
- * A poll of an own CQ found nothing: copy a chunk of the open message, if there is one.
- * Context: a thread of the owner, no lock held; waits for pages.
- */
-static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	if (av_unlikely(av_coop_wanted(atomic_load_explicit(&cq->coop.left, memory_order_relaxed))))
-		av_coop_help(seg, cq);
-}
 
 /* === operations ================================================================== */
 
@@ -337,13 +324,6 @@ static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 {
 	w->result.wait_reason = why;
 	return false;
-}
-
-/* Have @event (or AV_EVENT_NONE) raised at the responder after the request: two at most. */
-static inline void av_work_event(struct av_work *w, int event)
-{
-	if (event != AV_EVENT_NONE)
-		w->events.at[w->events.count++] = event;
 }
 
 /*

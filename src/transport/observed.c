@@ -131,7 +131,7 @@ void av_observed_done(const struct av_observed *o, const struct av_outcome *resu
 			observers[i]->done(o, result);
 }
 
-void av_observed_waits_watched(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
+void av_observed_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	uint32_t watched = atomic_load(&end->seg->head->watched);
 
@@ -140,7 +140,7 @@ void av_observed_waits_watched(const struct av_qp_ref *end, const struct av_sq_w
 			observers[i]->waits(end, wqe);
 }
 
-bool av_observed_packet_watched(struct av_seg *seg, const struct av_net_packet *packet)
+bool av_observed_packet(struct av_seg *seg, const struct av_net_packet *packet)
 {
 	uint32_t watched = atomic_load(&seg->head->watched);
 

@@ -83,30 +83,14 @@ struct av_observer {
 extern const struct av_observer av_capture_observer, av_fault_observer, av_strict_observer;
 
 /*
- * Call the observers of a watched context, in the order of their table. @o: out. Callers read
- * @watched once, and call nothing if it is 0.
+ * Call the observers of a context, if it is watched, in the order of their table. @o: out, for
+ * av_observed_done(). @watched: not 0
  */
 bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe);
 void av_observed_done(const struct av_observed *o, const struct av_outcome *result);
-void av_observed_waits_watched(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
-bool av_observed_packet_watched(struct av_seg *seg, const struct av_net_packet *packet);
-
-static inline bool av_is_observed(const struct av_seg *seg)
-{
-	return av_unlikely(atomic_load_explicit(&seg->head->watched, memory_order_relaxed));
-}
-
-static inline void av_observed_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
-{
-	if (av_is_observed(end->seg))
-		av_observed_waits_watched(end, wqe);
-}
-
-static inline bool av_observed_packet(struct av_seg *seg, const struct av_net_packet *packet)
-{
-	return av_is_observed(seg) && av_observed_packet_watched(seg, packet);
-}
+void av_observed_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
+bool av_observed_packet(struct av_seg *seg, const struct av_net_packet *packet);
 
 /*
  * How many requests of an own queue pair had their buffers changed while they waited: of contexts

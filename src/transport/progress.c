@@ -597,7 +597,8 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 
 	atomic_store_explicit(&cq->empty_polls, yields ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % YIELD_AFTER_MIN == 0);
-	av_coop_polled(seg, cq);
+	if (av_unlikely(atomic_load_explicit(&cq->coop.left, memory_order_relaxed)))
+		av_coop_help(seg, cq);
 	if (av_unlikely(atomic_load_explicit(&av_net_is_open, memory_order_relaxed)))
 		(void)av_net_poll();
 	if (av_unlikely(yields)) {

@@ -142,7 +142,8 @@ void av_srq_purge(struct av_seg *seg, uint32_t index)
 		av_cq_purge(seg, rq->cq, of_rq, index, release_unpolled_cqe);
 }
 
-void av_qp_purge(const struct av_qp_ref *end)
+/* Remove the queue pair's completions from its CQs; release their bounce buffers and slots. */
+static void purge_qp(const struct av_qp_ref *end)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 
@@ -183,7 +184,7 @@ static void empty_queues(const struct av_qp_ref *end)
 	struct av_qp_shared *qp = end->qp;
 
 	av_receive_abandon(end);
-	av_qp_purge(end);
+	purge_qp(end);
 	if (!qp->srq && qp->rq)
 		av_rq_reset(av_rq_at(end->seg, qp->rq));
 	atomic_store(&qp->sq_tail, 0);

@@ -208,17 +208,14 @@ void av_qp_resume(const struct av_qp_ref *end);
 void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
 /*
- * Remove the queue pair's completions from its CQs, and release their bounce buffers and the slots
- * that they hold in a shared receive queue. Needs no queue pair lock.
+ * An own XRC SRQ is about to be destroyed: remove its completions from the CQ, and release their
+ * bounce buffers and slots. Its queue pairs may continue. Needs no queue pair lock.
  */
-void av_qp_purge(const struct av_qp_ref *end);
-
-/* The same for an own XRC SRQ that is about to be destroyed. Its queue pairs may continue. */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
 /*
  * An own queue pair is about to be reset and destroyed: of a strict device, completions of its
- * sends stay where they are, and av_qp_purge() does not find them. Needs no queue pair lock.
+ * sends stay where they are. Needs no queue pair lock.
  */
 void av_qp_leave_behind(const struct av_qp_ref *end);
 
