@@ -62,5 +62,11 @@ AV_MUST_USE int av_cm_prepare(void);
  */
 void av_cm_look(void);
 
+/*
+ * Watch the host's addresses and interfaces until the last channel ends, in this thread's network
+ * namespace, where that of cm.c is, too. Without netlink it reports no change. Context: not locked
+ */
+void av_cm_host_begin(void);
+
 /* At exit, end each connection once, if the lock is free in time. A destructor, not locked */
 void av_cm_exit(void);

@@ -15,12 +15,6 @@
 #include "device/device.h"
 #include "device/port.h"
 
-/*
- * Watch the host's addresses and interfaces until the last channel ends, in this thread's network
- * namespace, where that of cm.c is, too. Without netlink it reports no change. Context: not locked
- */
-void av_cm_host_begin(void);
-
 /* The contents of a struct sockaddr. */
 struct av_cm_name {
 	uint8_t address[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d */
