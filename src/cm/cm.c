@@ -5,7 +5,7 @@
 #include "cm/cm_address.h"
 #include "cm/id.h"
 #include "copy/copy.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "segment/pages.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"

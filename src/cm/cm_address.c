@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "cm/id.h"
 #include "copy/copy.h"
-#include "net/address.h"
+#include "wire/address.h"
 
 /* A GID that is all 0 stands for any. */
 static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)

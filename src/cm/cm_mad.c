@@ -2,7 +2,7 @@
 #include "cm/id.h"
 
 #include "cm/cm_address.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "segment/observers.h"
 #include "transport/transport.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/table.h"
 #include "cm/cm.h"
-#include "net/address.h"
+#include "wire/address.h"
 
 #define NUMBERS 65535u /* of each kind at once */
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/real_calls.h"
-#include "wire/packet.h"
+#include "wire/address.h"
 
 #define UNIVERSAL_LOCAL (0x02ull << 56) /* a bit of an EUI-64 */
 
@@ -29,8 +29,6 @@ enum rank {
 	RANK_NONE,
 };
 
-static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
 /* All network namespaces have "lo" with number 1, even before it is up and has an address. */
 static const struct av_gid last_resort = {
 	.gid.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
@@ -38,15 +36,10 @@ static const struct av_gid last_resort = {
 	.ifname = "lo",
 };
 
-static bool is_mapped_v4(const uint8_t addr[16])
-{
-	return !memcmp(addr, mapped_prefix, sizeof(mapped_prefix));
-}
-
 /* An address that is unspecified, or of a group, has none: RFC 4291, 2.7; RFC 1112, 4. */
 static enum rank rank_of(const struct av_host_addr *a)
 {
-	bool v4 = is_mapped_v4(a->addr);
+	bool v4 = av_net_is_v4(a->addr);
 	struct in6_addr v6;
 
 	memcpy(&v6, a->addr, sizeof(v6));
@@ -67,7 +60,7 @@ static enum rank rank_of(const struct av_host_addr *a)
  */
 static uint64_t sort_key(const struct av_host_addr *a, size_t position, bool paired)
 {
-	uint64_t rank = rank_of(a), is_v6 = !is_mapped_v4(a->addr), ifindex = a->ifindex;
+	uint64_t rank = rank_of(a), is_v6 = !av_net_is_v4(a->addr), ifindex = a->ifindex;
 
 	return rank << 61 | (paired ? is_v6 << 60 | ifindex << 28 : ifindex << 29 | is_v6 << 28) |
 	       (uint64_t)position;
@@ -255,26 +248,6 @@ bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const st
 	return merge(table + fixed, form->max - fixed, fresh + fixed, count - fixed) || changed;
 }
 
-/* The address of an entry of getifaddrs(). Return: false if it is neither IPv4 nor IPv6. */
-static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
-{
-	struct sockaddr_in6 v6;
-	struct sockaddr_in v4;
-
-	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET) {
-		memcpy(&v4, ifa->ifa_addr, sizeof(v4));
-		memcpy(addr, mapped_prefix, sizeof(mapped_prefix));
-		memcpy(addr + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
-		return true;
-	}
-	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET6) {
-		memcpy(&v6, ifa->ifa_addr, sizeof(v6));
-		memcpy(addr, &v6.sin6_addr, sizeof(v6.sin6_addr));
-		return true;
-	}
-	return false;
-}
-
 /*
  * An address may have a label instead of its interface's name: by convention the name, a colon and
  * any text. The interface's own entry in the list (family AF_PACKET) has the number.
@@ -308,7 +281,7 @@ static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
 	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
 		struct av_host_addr *a = &addrs[count];
 
-		if (!read_addr(ifa, a->addr))
+		if (!av_net_gid_of(ifa->ifa_addr, a->addr))
 			continue;
 		read_interface(list, ifa, a);
 		a->up = ifa->ifa_flags & IFF_UP;

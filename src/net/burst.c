@@ -5,7 +5,7 @@
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "net/socket.h"
 #include "observe/flight.h"
 #include "registry/capture_table.h"

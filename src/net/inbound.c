@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "registry/capture_table.h"
 
 #define DATAGRAMS      16    /* taken at once, */

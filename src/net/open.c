@@ -8,7 +8,7 @@
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "net/net.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
@@ -232,16 +232,9 @@ static bool unuse(struct av_endpoint *e)
 
 static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
 {
-	union av_net_name name;
 	uint8_t gid[16];
 
-	if (!i->ifa_addr ||
-	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
-		return false;
-	memcpy(&name, i->ifa_addr,
-	       i->ifa_addr->sa_family == AF_INET ? sizeof(name.v4) : sizeof(name.v6));
-	(void)av_net_gid(&name, gid);
-	return memcmp(gid, address, sizeof(gid)) == 0;
+	return av_net_gid_of(i->ifa_addr, gid) && memcmp(gid, address, sizeof(gid)) == 0;
 }
 
 /*

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/real_calls.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
 

@@ -9,6 +9,7 @@
 
 #include "observe/faults.h"
 #include "observe/wr_opcode.h"
+#include "wire/address.h"
 
 static const struct {
 	const char *name;
@@ -379,8 +380,7 @@ static void write_text(const char *from, size_t bytes, char *text)
 /* As an address of IP, which a GID of RoCE v2 is. */
 static void write_gid(const uint8_t gid[16], char *text)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	bool v4 = memcmp(gid, mapped, sizeof(mapped)) == 0;
+	bool v4 = av_net_is_v4(gid);
 
 	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, AV_FIELD_TEXT_MAX))
 		text[0] = '\0';

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "registry/directory.h"
+#include "wire/address.h"
 
 #define ROWS AV_DIR_CM_PORTS
 
@@ -109,9 +110,9 @@ static int next_row(uint32_t *distance, const struct av_cm_port *like, struct av
 
 bool av_cm_is_any(const uint8_t address[16])
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}, zeros[15];
+	static const uint8_t zeros[15];
 
-	if (memcmp(address, mapped, sizeof(mapped)) == 0)
+	if (av_net_is_v4(address))
 		return address[12] == 0 || address[12] == 127;
 	return memcmp(address, zeros, sizeof(zeros)) == 0 && address[15] <= 1;
 }

@@ -11,14 +11,6 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-bool av_multicast_gid(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return gid->raw[0] == 0xff ||
-	       (memcmp(gid->raw, mapped, 12) == 0 && gid->raw[12] >> 4 == 14);
-}
-
 /* Member @qpn of a group; with @qpn 0, a free place. Context: the change lock is held. */
 static struct av_dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
 {

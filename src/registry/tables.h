@@ -81,9 +81,6 @@ void av_cm_ports_end(uint32_t proc);
 
 /* === multicast =================================================================== */
 
-/* Is it the GID of a group? ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100. */
-bool av_multicast_gid(const union ibv_gid *gid);
-
 struct av_multicast_member {
 	union ibv_gid gid; /* of the group */
 	struct av_qp_location location;

@@ -8,6 +8,7 @@
 #include "transport/observed.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
+#include "wire/address.h"
 
 /* Reading and writing the header area of a datagram. */
 
@@ -366,7 +367,7 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 
 static bool is_to_group(const struct av_sq_wqe *head)
 {
-	return head->route.is_global && av_multicast_gid(&head->ud.dgid);
+	return head->route.is_global && av_net_is_group(head->ud.dgid.raw);
 }
 
 bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head)
@@ -498,7 +499,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 	d->slid = 0;
 	d->sl = (uint8_t)av_grh_packet_type(&f);
 	d->has_grh = true;
-	d->group = av_multicast_gid(&f.dgid);
+	d->group = av_net_is_group(f.dgid.raw);
 	d->source_read = d->source_bad = false;
 	d->failed = AV_FAULT_NONE;
 	d->now_ns = av_now_coarse_ns();

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "device/port.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"

@@ -6,6 +6,7 @@
 #include "transport/transport.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
+#include "wire/address.h"
 
 /* Address handles, created from attributes or from a received datagram. */
 
@@ -177,7 +178,8 @@ static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 		return EPERM;
 	if (qp->ibv.qp_type != IBV_QPT_UD)
 		return av_refuse(EINVAL, AV_CHECK_MCAST_SERVICE, qp->ibv.qp_type, IBV_QPT_UD);
-	return av_multicast_gid(gid) ? 0 : av_refuse(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
+	return av_net_is_group(gid->raw) ? 0
+					 : av_refuse(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
 }
 
 AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)

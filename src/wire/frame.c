@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "wire/packet.h"
+#include "wire/address.h"
 
 #include <libdeflate.h>
 #include <string.h>
@@ -86,12 +86,11 @@ bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 #define DONT_FRAGMENT 0x4000
 #define DYNAMIC_PORTS 0xc000 /* first port of the dynamic range */
 
-static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 static const uint8_t mapped_group[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
 
 bool av_frame_gid_is_ipv4(const uint8_t gid[16])
 {
-	return memcmp(gid, mapped, 12) == 0 || memcmp(gid, mapped_group, 12) == 0;
+	return av_net_is_v4(gid) || memcmp(gid, mapped_group, 12) == 0;
 }
 
 static bool is_ipv4(const struct av_net_path *path)

@@ -13,7 +13,7 @@
 
 #include "device/port.h"
 #include "doctor.h"
-#include "net/address.h"
+#include "wire/address.h"
 
 #define ARRIVES_MS 2000 /* a packet of this host to itself; it may wait for a core */
 

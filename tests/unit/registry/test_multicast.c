@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "registry/tables.h"
+#include "wire/address.h"
 
 static const struct {
 	const char *gid;
@@ -33,7 +33,7 @@ static void groups(void **state)
 		union ibv_gid gid;
 
 		assert_int_equal(inet_pton(AF_INET6, rows[i].gid, gid.raw), 1);
-		if (av_multicast_gid(&gid) != rows[i].group)
+		if (av_net_is_group(gid.raw) != rows[i].group)
 			fail_msg("%s: %s", rows[i].gid,
 				 rows[i].group ? "names a group" : "names none");
 	}

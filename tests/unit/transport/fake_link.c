@@ -8,7 +8,7 @@
 #include "device/port.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
-#include "net/address.h"
+#include "wire/address.h"
 #include "net/socket.h"
 #include "registry/directory.h"
 #include "transport/transport.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/net.h"
+#include "wire/packet.h"
 
 union av_net_name {
 	struct sockaddr any;
@@ -22,6 +22,7 @@ static inline bool av_net_is_v4(const uint8_t gid[16])
 	return memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
 
+/* Is it a group's: ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100? */
 static inline bool av_net_is_group(const uint8_t gid[16])
 {
 	return av_net_is_v4(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff;
@@ -72,4 +73,16 @@ static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16]
 	memset(gid + 10, 0xff, 2);
 	memcpy(gid + 12, &name->v4.sin_addr, 4);
 	return ntohs(name->v4.sin_port);
+}
+
+/* The same of an address of the host. @from: or NULL. Return: false: neither IPv4 nor IPv6 */
+static inline bool av_net_gid_of(const struct sockaddr *from, uint8_t gid[16])
+{
+	union av_net_name name;
+
+	if (!from || (from->sa_family != AF_INET && from->sa_family != AF_INET6))
+		return false;
+	memcpy(&name, from, from->sa_family == AF_INET ? sizeof(name.v4) : sizeof(name.v6));
+	(void)av_net_gid(&name, gid);
+	return true;
 }
