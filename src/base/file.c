@@ -64,10 +64,8 @@ bool av_own_fd_keep(struct av_own_fd *own, int fd)
 	if (fd < 0)
 		return false;
 	if (fstat(fd, &st)) {
-		int err = errno;
-
+		AV_ERRNO_KEPT;
 		close(fd);
-		errno = err;
 		return false;
 	}
 	moved = fcntl(fd, F_DUPFD_CLOEXEC, high());

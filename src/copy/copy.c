@@ -476,14 +476,10 @@ static bool overlap(const void *dst, const void *src, size_t len)
 
 static enum av_copy_result unguarded_copy(void *dst, const void *src, size_t len)
 {
-	const int saved_errno = errno;
-	size_t done;
+	AV_ERRNO_KEPT;
+	size_t done = may_tear(dst, src) || overlap(dst, src, len) ? bounced_copy(dst, src, len)
+								   : kernel_copy(dst, src, len);
 
-	if (may_tear(dst, src) || overlap(dst, src, len))
-		done = bounced_copy(dst, src, len);
-	else
-		done = kernel_copy(dst, src, len);
-	errno = saved_errno;
 	return done == len ? AV_COPY_OK : AV_COPY_FAULT;
 }
 
@@ -504,11 +500,10 @@ static bool kernel_touch(const void *addr)
 
 static enum av_copy_result unguarded_probe(const void *addr, int write)
 {
-	const int saved_errno = errno;
+	AV_ERRNO_KEPT;
 	char byte;
 	const bool ok = kernel_copy(&byte, addr, 1) == 1 && (!write || kernel_touch(addr));
 
-	errno = saved_errno;
 	return ok ? AV_COPY_OK : AV_COPY_FAULT;
 }
 

@@ -154,7 +154,7 @@ static void *move_bytes(const struct remap *r, int rights)
 
 static void *move_mapping(const struct remap *r)
 {
-	int rights = read_range_rights(r->p, r->had), saved;
+	int rights = read_range_rights(r->p, r->had);
 	bool hidden = rights >= 0 && !(rights & PROT_READ);
 	void *to;
 
@@ -163,10 +163,9 @@ static void *move_mapping(const struct remap *r)
 	if (hidden && mprotect(r->p, r->had, PROT_READ))
 		return MAP_FAILED;
 	to = move_bytes(r, rights);
-	saved = errno;
+	AV_ERRNO_KEPT;
 	if (hidden && (to == MAP_FAILED || (r->flags & MREMAP_DONTUNMAP)))
 		(void)mprotect(r->p, r->had, rights);
-	errno = saved;
 	return to;
 }
 

@@ -23,12 +23,6 @@ AV_LIBC_NEXT(int, closedir, (DIR *));
 
 atomic_uint av_vlibc_cwd_seen;
 
-/* The directory is real, if nobody has changed it since @seen was read. */
-static void remember_real(unsigned int seen)
-{
-	atomic_compare_exchange_strong(&av_vlibc_cwd_seen, &seen, seen | AV_VLIBC_CWD_REAL);
-}
-
 static void invalidate_cwd_seen(void)
 {
 	unsigned int seen = atomic_load(&av_vlibc_cwd_seen);
@@ -73,7 +67,8 @@ bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES])
 	len = av_next_readlink()("/proc/thread-self/cwd", link, sizeof(link) - 1);
 	if (len > 0 && parse_cwd_link(link, (size_t)len, path))
 		return true;
-	remember_real(seen);
+	/* It is real, if nobody has changed it since. */
+	atomic_compare_exchange_strong(&av_vlibc_cwd_seen, &seen, seen | AV_VLIBC_CWD_REAL);
 	return false;
 }
 
@@ -320,16 +315,15 @@ static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 static DIR *opendir_node(const struct av_vsysfs_node *node)
 {
 	AV_UNCANCELLED;
-	int fd = av_vlibc_open_node(node, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	int fd = av_vlibc_open_node(node, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir;
 
 	if (fd < 0)
 		return NULL;
 	dir = create_stream(node, fd);
 	if (!dir) {
-		err = errno;
+		AV_ERRNO_KEPT;
 		close(fd);
-		errno = err;
 	}
 	return dir;
 }

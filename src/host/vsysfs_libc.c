@@ -474,7 +474,7 @@ static int flags_of_mode(const char *mode)
 static FILE *fopen_claimed(const struct av_vlibc_claim *claim, const char *mode)
 {
 	AV_UNCANCELLED;
-	int flags = flags_of_mode(mode), fd, err;
+	int flags = flags_of_mode(mode), fd;
 	FILE *file;
 
 	if (flags < 0)
@@ -484,9 +484,8 @@ static FILE *fopen_claimed(const struct av_vlibc_claim *claim, const char *mode)
 		return NULL;
 	file = fdopen(fd, mode);
 	if (!file) {
-		err = errno;
+		AV_ERRNO_KEPT;
 		close(fd);
-		errno = err;
 	}
 	return file;
 }
