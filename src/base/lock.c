@@ -112,15 +112,12 @@ static bool time_to_ask(void)
 	return true;
 }
 
-static bool is_dead(uint32_t owner)
-{
-	return owner != 0 && owner != av_lock_self && time_to_ask() && !av_lock_owner_alive(owner);
-}
-
 /* Take the lock over if its owner is dead. Return: does the caller hold it? */
 static bool seize_dead_lock(struct av_lock *lock, uint32_t owner)
 {
-	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
+	return owner != 0 && owner != av_lock_self && time_to_ask() &&
+	       !av_lock_owner_alive(owner) &&
+	       atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
 enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)

@@ -270,11 +270,6 @@ static void end_entry(struct listing *l, int32_t pid)
 
 /* --- each kind --------------------------------------------------------------------- */
 
-static bool is_connected(uint32_t type)
-{
-	return type == IBV_QPT_RC || type == IBV_QPT_UC;
-}
-
 static void list_qp(const struct av_qp_info *qp, void *arg)
 {
 	struct listing *l = arg;
@@ -288,7 +283,7 @@ static void list_qp(const struct av_qp_info *qp, void *arg)
 	if (qp->pd) /* the target end of XRC has none */
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN,
 			      pack_resource_id(qp->context, qp->pd));
-	if (is_connected(qp->type)) {
+	if (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) {
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQPN, qp->dest_qpn);
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp->rq_psn);
 	}

@@ -193,11 +193,6 @@ static bool sound(const struct av_key *k)
 	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_HEAP_END);
 }
 
-static bool same(const struct av_key *a, const struct av_key *b)
-{
-	return a->addr == b->addr && a->length == b->length && a->intact == b->intact;
-}
-
 /* Once we are a user, the pages cannot go. Then look again whether the region still exists. */
 static int acquire_shared_region(struct av_seg *pages_owner, uint32_t handle,
 				 const struct av_key *original)
@@ -207,7 +202,9 @@ static int acquire_shared_region(struct av_seg *pages_owner, uint32_t handle,
 
 	if (ret)
 		return ret;
-	if (lookup_shared_region(pages_owner, handle, &again) == 0 && same(&again, original))
+	if (lookup_shared_region(pages_owner, handle, &again) == 0 &&
+	    again.addr == original->addr && again.length == original->length &&
+	    again.intact == original->intact)
 		return 0;
 	(void)av_page_users_leave((uint32_t)original->intact, original->addr, NULL, NULL);
 	return refuse_handle(handle);

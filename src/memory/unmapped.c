@@ -61,12 +61,6 @@ static uint64_t node_bytes(unsigned int level)
 	return level < LEVELS ? sizeof(struct inner) : sizeof(struct leaf);
 }
 
-static void *get_unmap_child(const struct av_seg *seg, struct entry *e, unsigned int level)
-{
-	return av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire),
-			  node_bytes(level + 1));
-}
-
 /* --- recording ------------------------------------------------------------------- */
 
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
@@ -128,7 +122,8 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 			continue;
 		if (atomic_load_explicit(&e->all, memory_order_relaxed) > moment)
 			return true;
-		child = get_unmap_child(seg, e, level);
+		child = av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire),
+				   node_bytes(level + 1));
 		if (child && since(seg, child, level + 1, part, moment))
 			return true;
 	}

@@ -24,13 +24,6 @@ void av_cq_tell(struct av_seg *seg, uint32_t index)
 		ring(seg, doorbell, 0, index, atomic_load_explicit(&cq->id, memory_order_relaxed));
 }
 
-/* An asynchronous event about the CQ called @id. Context: any process; no lock is held */
-static void cq_tell_async(struct av_seg *seg, uint32_t index, uint32_t id,
-			  enum ibv_event_type event)
-{
-	ring(seg, AV_DOORBELL_ASYNC, event, index, id);
-}
-
 /* --- entries ----------------------------------------------------------------------- */
 
 uint32_t av_cq_used(const struct av_cq_shared *cq)
@@ -200,14 +193,6 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 		atomic_store(&cq->producer[i].tail, tail + 1);
 }
 
-/* Whoever sleeps for an event does not see what becomes of the lock. So it gets one. */
-static void have_owner_look(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t index,
-			    uint32_t i)
-{
-	if (av_oneshot_armed(&cq->producer[i].armed) != AV_CQ_NOT_ARMED)
-		av_cq_tell(seg, index);
-}
-
 /* The slow part of av_cq_lock(). */
 static int wait_for_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
 			     bool polls)
@@ -236,8 +221,9 @@ static int wait_for_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32
 		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
 			av_peer_lock_in_vain(seg);
 			return -1;
-		} else {
-			have_owner_look(seg, cq, index, i);
+		} else if (av_oneshot_armed(&cq->producer[i].armed) != AV_CQ_NOT_ARMED) {
+			/* Whoever sleeps for an event does not see what becomes of the lock. */
+			av_cq_tell(seg, index);
 		}
 	}
 }
@@ -493,7 +479,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	av_lock_release(&cq->producer[i].lock);
 	if (first) {
 		report_overrun(seg, index, cq->capacity);
-		cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
+		ring(seg, AV_DOORBELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 	}
 	return drops ? AV_CQ_DROPPED : 0;
 }

@@ -143,12 +143,6 @@ struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t
 	return bell;
 }
 
-static void wake_waiter(struct av_cq_shared *cq)
-{
-	if (atomic_load(&cq->waiters))
-		syscall(SYS_futex, &cq->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, bell->index);
@@ -160,10 +154,10 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 		av_seg_wake_timer(seg);
 		return;
 	}
-	if (bell->event == EVENT_WAKE)
-		wake_waiter(cq);
-	else
+	if (bell->event != EVENT_WAKE)
 		av_cq_tell(seg, bell->index);
+	else if (atomic_load(&cq->waiters))
+		syscall(SYS_futex, &cq->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 	/* Whichever producer ring is used by now. */
 	av_oneshot_end(&cq->producer[0].armed, bell->claim);
 	av_oneshot_end(&cq->producer[1].armed, bell->claim);

@@ -35,11 +35,6 @@ none:
 
 /* --- slots, and the arrays of a shared queue ------------------------------------------ */
 
-static uint32_t compute_rq_stride(const struct av_rq_shared *rq)
-{
-	return (uint32_t)(av_rq_payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
-}
-
 static uint64_t rq_ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
 {
 	return slots * rq->stride;
@@ -91,7 +86,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->mask = av_ring_entries(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->inline_bytes = req->inline_bytes;
-	rq->stride = compute_rq_stride(rq);
+	rq->stride = (uint32_t)(av_rq_payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;

@@ -16,12 +16,6 @@ static struct av_dir_capture *at_number(unsigned int number)
 	return &av_dir->capture[number - 1];
 }
 
-/* Differs from all that processes may remember, even from earlier directories. */
-static uint32_t new_stamp(void)
-{
-	return (uint32_t)av_now_ns() | 1;
-}
-
 static bool owner_lives(unsigned int number, uint32_t stamp)
 {
 	const struct av_dir_capture *c = at_number(number);
@@ -62,7 +56,8 @@ static void init_capture_row(struct av_dir_capture *c, const struct av_capture_s
 	atomic_store(&c->settled, atomic_load(&c->taken)); /* those who took the rest died */
 	atomic_store(&c->lost, 0);
 	atomic_store(&c->err, 0);
-	atomic_store(&c->stamp, new_stamp());
+	/* Differs from all that processes may remember, even from earlier directories. */
+	atomic_store(&c->stamp, (uint32_t)av_now_ns() | 1);
 }
 
 int av_capture_begin(const struct av_capture_spec *spec)

@@ -29,19 +29,14 @@ bool av_context_fatal(struct av_seg *seg)
 	return av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record) == 0;
 }
 
-static bool is_device_context(struct av_seg *seg, const char *device)
-{
-	return strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 &&
-	       av_seg_alive(seg);
-}
-
 unsigned int av_device_fatal(const char *device)
 {
 	unsigned int failed = 0;
 	struct av_seg *seg;
 
 	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
-		if (is_device_context(seg, device))
+		if (strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 &&
+		    av_seg_alive(seg))
 			failed += av_context_fatal(seg);
 	return failed;
 }

@@ -28,11 +28,6 @@ static int check_type(const struct av_device *dev, enum ibv_qp_type type)
 	}
 }
 
-static bool sends(enum ibv_qp_type type)
-{
-	return type != IBV_QPT_XRC_RECV;
-}
-
 static bool receives(enum ibv_qp_type type)
 {
 	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
@@ -41,7 +36,7 @@ static bool receives(enum ibv_qp_type type)
 /* Ignores the capacities of queues that it does not have: programs leave garbage there. */
 static void drop_ignored(struct ibv_qp_init_attr *attr)
 {
-	if (!sends(attr->qp_type))
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
 	if (!receives(attr->qp_type) || attr->srq)
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
