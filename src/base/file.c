@@ -55,6 +55,13 @@ static void widen(unsigned int number)
 		;
 }
 
+void av_fd_close(const int *fd)
+{
+	AV_ERRNO_KEPT;
+	if (*fd >= 0)
+		close(*fd);
+}
+
 bool av_own_fd_keep(struct av_own_fd *own, int fd)
 {
 	struct stat st;

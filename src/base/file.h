@@ -35,6 +35,10 @@ int av_own_fd(const struct av_own_fd *own);
 /* Close it if it is still ours. Keeps errno. */
 void av_own_fd_close(struct av_own_fd *own);
 
+/* Of a variable: the descriptor in it is closed at the end of its block. -1: none. Keeps errno. */
+void av_fd_close(const int *fd);
+#define AV_CLOSED __attribute__((cleanup(av_fd_close)))
+
 /*
  * The descriptor for one system call that does not block, on the path of packets. Asks the kernel
  * whether the number is ours once a tick of the clock (av_now_coarse_ns()), and after each

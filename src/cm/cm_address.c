@@ -168,14 +168,12 @@ int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
 	AV_UNCANCELLED;
 	struct sockaddr_storage got = {0};
 	AV_ERRNO_KEPT;
-	int fd, ret;
+	int fd AV_CLOSED = -1, ret;
 
 	if (src && src->v6 != dst->v6)
 		return -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
 	fd = av_raw_socket(dst->v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ret = fd < 0 ? -errno : query_route_source(fd, *dst, src, (struct sockaddr *)&got);
-	if (fd >= 0)
-		close(fd);
 	if (ret == 0 && !av_cm_name((const struct sockaddr *)&got, chosen))
 		ret = -EAFNOSUPPORT;
 	if (ret == 0)

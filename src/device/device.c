@@ -81,7 +81,7 @@ _Static_assert(offsetof(struct av_device, ibv) == 0,
 /* Read /etc/machine-id. Return: false if it is not valid, as in an image made for copying. */
 static bool read_machine_id(char id[HOST_ID_BYTES])
 {
-	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	int fd AV_CLOSED = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
@@ -89,7 +89,6 @@ static bool read_machine_id(char id[HOST_ID_BYTES])
 	do
 		n = read(fd, id, MACHINE_ID_CHARS);
 	while (n < 0 && errno == EINTR);
-	close(fd);
 	if (n != MACHINE_ID_CHARS)
 		return false;
 	id[n] = '\0';

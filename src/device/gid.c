@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/real_calls.h"
 #include "wire/address.h"
 
@@ -320,14 +321,9 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 static bool ask_interface(uint32_t ifindex, unsigned long request, struct ifreq *req)
 {
 	AV_ERRNO_KEPT;
-	bool told = false;
-	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd AV_CLOSED = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd >= 0) {
-		told = if_indextoname(ifindex, req->ifr_name) && ioctl(fd, request, req) == 0;
-		close(fd);
-	}
-	return told;
+	return fd >= 0 && if_indextoname(ifindex, req->ifr_name) && ioctl(fd, request, req) == 0;
 }
 
 bool av_gid_interface_up(uint32_t ifindex)
@@ -358,7 +354,7 @@ void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
 enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
 {
 	AV_ERRNO_KEPT;
-	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd AV_CLOSED = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint32_t least = UINT32_MAX;
 
 	for (unsigned int i = 0; fd >= 0 && i < count; i++) {
@@ -369,7 +365,5 @@ enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
 		if (ioctl(fd, SIOCGIFMTU, &req) == 0 && (uint32_t)req.ifr_mtu < least)
 			least = (uint32_t)req.ifr_mtu;
 	}
-	if (fd >= 0)
-		close(fd);
 	return av_mtu_within(least);
 }

@@ -155,14 +155,13 @@ static void use_copies(int maps, struct av_block *b)
 static bool privatise_range(uint64_t addr, uint64_t end, exchange_fn *exchange, bool keep)
 {
 	struct av_block_list *l = &av_blocks.list;
-	int maps = l->count ? av_vma_open_own() : -1;
+	int maps AV_CLOSED = l->count ? av_vma_open_own() : -1;
 
 	if (maps < 0)
 		return l->count == 0;
 	for (uint32_t i = av_block_find(l, addr); i < l->count && l->block[i].begin < end;)
 		i = is_block_shared(&l->block[i]) ? privatise_blocks(maps, i, end, exchange, keep)
 						  : i + 1;
-	close(maps);
 	return true;
 }
 
@@ -183,13 +182,11 @@ static void copy_shared_blocks(void)
 
 static void use_copies_of_blocks(void)
 {
-	int maps = av_vma_open_own();
+	int maps AV_CLOSED = av_vma_open_own();
 
 	for (uint32_t i = 0; i < av_blocks.list.count; i++)
 		if (is_block_shared(&av_blocks.list.block[i]))
 			use_copies(maps, &av_blocks.list.block[i]);
-	if (maps >= 0)
-		close(maps);
 }
 
 static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)

@@ -12,13 +12,12 @@
 /* Where memory is promised strictly, a page of a file that is not to be had is a SIGBUS. */
 static bool strict_overcommit(void)
 {
-	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	int fd AV_CLOSED = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
 	char c = '0';
 
 	if (fd < 0)
 		return false;
 	(void)!read(fd, &c, 1);
-	close(fd);
 	return c == '2';
 }
 

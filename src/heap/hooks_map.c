@@ -124,13 +124,9 @@ static void *fail_mremap(int error)
 static int read_range_rights(const void *p, size_t bytes)
 {
 	AV_UNCANCELLED;
-	int maps = av_vma_open_own(), ret = -1;
+	int maps AV_CLOSED = av_vma_open_own();
 
-	if (maps < 0)
-		return -1;
-	ret = av_vma_rights_of(maps, (uintptr_t)p, bytes);
-	close(maps);
-	return ret;
+	return maps < 0 ? -1 : av_vma_rights_of(maps, (uintptr_t)p, bytes);
 }
 
 /* The address of a block says where in the file it is, so its bytes move, and not its pages. */

@@ -49,7 +49,7 @@ bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out
 {
 	const struct sockaddr_nl to = {.nl_family = AF_NETLINK};
 	bool dump = (request->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP, sent;
-	int fd;
+	int fd AV_CLOSED = -1;
 
 	if (av_next_access()(DEVICES, F_OK))
 		return false;
@@ -60,7 +60,6 @@ bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out
 				sizeof(to)) >= 0;
 	if (sent)
 		receive_answers(fd, dump, out);
-	close(fd);
 	return sent;
 }
 

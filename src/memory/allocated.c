@@ -214,7 +214,7 @@ static int attach_shared_pages(struct av_seg *seg, struct av_seg *pages_owner,
 			       const struct av_attach_request *req, const struct av_key *original,
 			       struct av_allocated *out)
 {
-	int fd = av_seg_memory(pages_owner), ret;
+	int fd AV_CLOSED = av_seg_memory(pages_owner), ret;
 
 	*out = (struct av_allocated){.seg = seg,
 				     .pages_owner = pages_owner->ref,
@@ -225,7 +225,6 @@ static int attach_shared_pages(struct av_seg *seg, struct av_seg *pages_owner,
 	if (fd < 0)
 		return refuse_handle(req->handle); /* its process has just ended */
 	ret = map_pages(out, req->wanted, fd);
-	close(fd);
 	if (ret == 0 && pages_owner != seg)
 		ret = av_pages_owner_hold(seg, pages_owner);
 	return ret ? unmap_pages(out, ret) : 0;

@@ -15,14 +15,12 @@ bool av_thread_is_stopped(pid_t tid)
 {
 	char path[32], line[512];
 	const char *state;
+	int fd AV_CLOSED = -1;
 	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-	if (fd >= 0)
-		close(fd);
 	line[n > 0 ? n : 0] = '\0';
 	state = strrchr(line, ')');
 	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');

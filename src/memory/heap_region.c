@@ -95,14 +95,13 @@ static bool nothing_held(const char *line)
 /* Could the file be read, and is every line of it fine? */
 static bool all_lines(const char *path, bool (*fine)(const char *line))
 {
-	struct av_proc_text text = {.fd = av_proc_open(path)};
+	int fd AV_CLOSED = av_proc_open(path);
+	struct av_proc_text text = {.fd = fd};
 	char line[256]; /* a name that is cut is none of those */
 	bool ret = text.fd >= 0;
 
 	while (ret && av_proc_line(&text, line, sizeof(line)))
 		ret = fine(line);
-	if (text.fd >= 0)
-		close(text.fd);
 	return ret && !text.failed;
 }
 
@@ -273,7 +272,8 @@ static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
 static void note_early(void)
 {
 	AV_UNCANCELLED;
-	struct av_proc_text maps = {.fd = av_vma_open_own()};
+	int fd AV_CLOSED = av_vma_open_own();
+	struct av_proc_text maps = {.fd = fd};
 	uint64_t begin, end;
 	uint32_t n = 0;
 	char line[128];
@@ -285,8 +285,6 @@ static void note_early(void)
 		atomic_store(&early.range[n++].bytes, end - begin);
 	}
 	atomic_store(&early.count, n);
-	if (maps.fd >= 0)
-		close(maps.fd);
 }
 
 /* Is the range in one of them? What has taken its place since counts, too. No lock. */
@@ -365,15 +363,13 @@ __attribute__((constructor)) static void init_heap_regions(void)
 static bool in_place(uint64_t first, uint64_t end)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
-	int maps = av_vma_open_own();
+	int maps AV_CLOSED = av_vma_open_own();
 	struct av_vma vma;
 	bool ret = maps >= 0;
 
 	for (uint64_t at = first; ret && at < end; at = vma.end)
 		ret = av_vma_next(maps, at, &vma) && vma.begin <= at && vma.shared &&
 		      av_vma_is_of(&vma, &heap->file) && vma.offset == vma.begin - heap->begin;
-	if (maps >= 0)
-		close(maps);
 	return ret;
 }
 

@@ -142,7 +142,7 @@ bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable)
 	uint64_t page = av_page_bytes(), begin = addr & ~(page - 1);
 	uint64_t all = av_round_up(addr - begin + bytes, page);
 	struct search s = {.at = begin, .last = begin + all, .writable = writable};
-	int maps = av_vma_open_own();
+	int maps AV_CLOSED = av_vma_open_own();
 	bool noted = true;
 
 	if (maps < 0)
@@ -154,6 +154,5 @@ bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable)
 		note_mapping(AV_CHECK_MEMORY_FORBIDS, s.at, &s.there);
 	else
 		noted = note_unpopulated(maps, begin, all, writable, page);
-	close(maps);
 	return noted;
 }

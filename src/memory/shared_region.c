@@ -242,16 +242,13 @@ static bool is_page_of_file(uint64_t addr)
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
 	AV_ERRNO_KEPT;
-	int maps;
-	struct run *r = NULL;
+	int maps AV_CLOSED = -1;
+	struct run *r;
 
 	if (length == 0 || av_heap_is_near(addr, length) || !is_page_of_file(addr))
 		return 0;
 	maps = av_vma_open_own();
-	if (maps >= 0) {
-		r = collect_file_run(maps, addr, addr + length);
-		close(maps);
-	}
+	r = maps < 0 ? NULL : collect_file_run(maps, addr, addr + length);
 	if (r) {
 		r->seg = seg;
 		r = acquire_file_run(r);

@@ -161,7 +161,7 @@ int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
 int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 {
 	uint64_t at = addr, last = addr + bytes;
-	int maps = av_vma_open_own();
+	int maps AV_CLOSED = av_vma_open_own();
 	struct av_vma vma;
 
 	if (maps < 0)
@@ -169,7 +169,6 @@ int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 	while (at != last && av_vma_next(maps, at, &vma) && vma.begin <= at && vma.readable &&
 	       (vma.writable || !writable))
 		at = vma.end - at < last - at ? vma.end : last;
-	close(maps);
 	return at == last ? 0 : EFAULT;
 }
 

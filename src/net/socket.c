@@ -155,13 +155,9 @@ static int net_socket_alone(const uint8_t address[16], uint32_t ifindex)
 {
 	union av_net_name name;
 	socklen_t bytes = av_net_name(&name, address, ifindex);
-	int fd = av_raw_socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+	int fd AV_CLOSED = av_raw_socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return -errno;
-	ret = av_raw_bind(fd, &name.any, bytes) ? -errno : 0;
-	close(fd);
-	return ret;
+	return fd < 0 || av_raw_bind(fd, &name.any, bytes) ? -errno : 0;
 }
 
 /* A number of the socket's network namespace; 0: the kernel is too old to tell */

@@ -90,16 +90,13 @@ static struct av_flight_file *prepare_flight_file(int fd)
 
 static struct av_flight_file *open_or_make(int folder_fd)
 {
-	int fd = openat(folder_fd, AV_FLIGHT_FILE,
-			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	struct av_flight_file *f;
+	int fd AV_CLOSED = openat(folder_fd, AV_FLIGHT_FILE,
+				  O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
 	if (fd < 0)
 		return NULL;
 	(void)!fchmod(fd, 0600); /* whatever the program's umask(2) is */
-	f = prepare_flight_file(fd);
-	close(fd);
-	return f;
+	return prepare_flight_file(fd);
 }
 
 void av_flight_join(int folder_fd)
@@ -142,15 +139,13 @@ static bool is_empty(const struct av_flight_file *f)
 /* One that cannot be looked at now, for want of a descriptor or memory, may have records. */
 void av_flight_forget(int folder_fd)
 {
-	int fd = open_to_read(folder_fd);
+	int fd AV_CLOSED = open_to_read(folder_fd);
 	bool whole = fd >= 0 && has_its_size(fd);
 	const struct av_flight_file *f = whole ? map_flight_file(fd, PROT_READ) : NULL;
 
 	if (fd >= 0 && (!whole || (f && (!is_flight_file(f) || is_empty(f)))))
 		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
 	av_flight_close(f);
-	if (fd >= 0)
-		close(fd);
 }
 
 const struct av_flight_file *av_flight_own(void)
@@ -238,13 +233,12 @@ void av_flight_replace(_Atomic uint64_t *last, uint64_t number)
 
 const struct av_flight_file *av_flight_open(int folder_fd)
 {
-	int fd = open_to_read(folder_fd);
+	int fd AV_CLOSED = open_to_read(folder_fd);
 	struct av_flight_file *f;
 
 	if (fd < 0)
 		return NULL;
 	f = has_its_size(fd) ? map_flight_file(fd, PROT_READ) : NULL;
-	close(fd);
 	if (!f || is_flight_file(f))
 		return f;
 	av_munmap(f, sizeof(*f));

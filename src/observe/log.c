@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/thread.h"
 
 #define LINE_BYTES 1024 /* longer lines are cut, so that one write() carries a line whole */
@@ -73,7 +74,7 @@ AV_PRINTF(2, 0)
 static void emit(enum av_log_level level, const char *fmt, va_list ap)
 {
 	char line[LINE_BYTES];
-	int head, body, fd = -1;
+	int head, body, fd AV_CLOSED = -1;
 	size_t len;
 
 	head = snprintf(line, sizeof(line), "anyverbs[%d]: %s: ", (int)getpid(),
@@ -92,8 +93,6 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 		fd = open(setting_file,
 			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	(void)av_write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
-	if (fd >= 0)
-		close(fd);
 }
 
 /* For setting_init(), which must not call itself through av_log(). */

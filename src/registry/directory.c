@@ -196,7 +196,7 @@ pid_t av_dir_proc_pid(uint32_t proc)
  */
 static void map_anew(void)
 {
-	int fd = openat(av_own_fd(&folder), FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd AV_CLOSED = openat(av_own_fd(&folder), FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	const int both = PROT_READ | PROT_WRITE;
 	void *p = MAP_FAILED;
 	struct stat st;
@@ -207,8 +207,6 @@ static void map_anew(void)
 	if (p == MAP_FAILED)
 		(void)!av_mmap(av_dir, sizeof(*av_dir), both,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	if (fd >= 0)
-		close(fd);
 }
 
 static void reset_directory_in_child(void)
@@ -285,13 +283,12 @@ static bool map_unjoined(struct av_dir_view *view)
 {
 	char name[256];
 	struct av_dir_file *d;
-	int dir = av_folder_find(name, sizeof(name));
+	int dir AV_CLOSED = av_folder_find(name, sizeof(name));
 
 	if (dir < 0)
 		return false;
 	/* To ask for a write lock needs O_RDWR. */
 	view->fd = openat(dir, FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	close(dir);
 	if (view->fd >= 0 && map_directory_file(view->fd, PROT_READ, &d) == 0) {
 		view->dir = d;
 		return true;
@@ -396,7 +393,7 @@ static int fill_file(int fd)
 static int create_directory_file(void)
 {
 	char name[32];
-	int fd, ret;
+	int fd AV_CLOSED = -1, ret;
 
 	snprintf(name, sizeof(name), AV_FOLDER_NEW "%016llx", (unsigned long long)av_random());
 	fd = openat(folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -407,7 +404,6 @@ static int create_directory_file(void)
 	if (ret == 0 && linkat(folder.fd, name, folder.fd, FILE_NAME, 0))
 		ret = errno == EEXIST ? 0 : errno == ENOENT ? -EAGAIN : -errno;
 	unlinkat(folder.fd, name, 0);
-	close(fd);
 	if (ret == 0)
 		av_folder_sweep();
 	return ret;

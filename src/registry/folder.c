@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "observe/check.h"
 #include "observe/flight.h"
 
@@ -60,7 +61,7 @@ static bool lacks_rights(int fd)
 /* Made under a umask(2) that takes the owner's rights, it would lock us out for good. */
 static void give_rights(const char *path)
 {
-	int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd AV_CLOSED = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char name[32];
 
 	if (fd < 0)
@@ -68,7 +69,6 @@ static void give_rights(const char *path)
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	if (lacks_rights(fd))
 		(void)!chmod(name, 0700);
-	close(fd);
 }
 
 /* One of the names that the folder may have. Return: descriptor or -errno; @path: out */
@@ -184,12 +184,10 @@ static bool remove_file(int fd, const char *name, void *arg)
 
 void av_folder_remove(int parent_fd, const char *name)
 {
-	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd AV_CLOSED = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd >= 0) {
+	if (fd >= 0)
 		av_folder_each(fd, remove_file, NULL);
-		close(fd);
-	}
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
@@ -204,12 +202,10 @@ static bool remove_content(int fd, const char *name, void *arg)
 
 void av_folder_clear(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy AV_CLOSED = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (copy < 0)
-		return;
-	av_folder_each(copy, remove_content, NULL);
-	close(copy);
+	if (copy >= 0)
+		av_folder_each(copy, remove_content, NULL);
 }
 
 void av_folder_rights(int fd, const char *name, mode_t mode)
@@ -253,7 +249,7 @@ bool av_small_file_read(const char *path, char *text, size_t size)
 {
 	size_t have = 0;
 	ssize_t n = 0;
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd AV_CLOSED = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	bool ours;
 
 	text[0] = '\0';
@@ -263,7 +259,6 @@ bool av_small_file_read(const char *path, char *text, size_t size)
 	while (ours && have < size - 1 &&
 	       ((n = read(fd, text + have, size - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
 		have += n > 0 ? (size_t)n : 0;
-	close(fd);
 	text[have] = '\0';
 	return ours && n >= 0;
 }
@@ -329,15 +324,12 @@ static bool lock_all(int folder, int *dir)
 /* Remove what we have made in the folder @name of @fd, and then the folder, if that was all. */
 static void remove_unused(int fd, const char *name)
 {
-	int folder = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), dir;
+	int folder AV_CLOSED = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		   dir AV_CLOSED = -1;
 	struct stat st;
 
-	if (folder < 0)
+	if (folder < 0 || fstat(folder, &st) || st.st_uid != geteuid())
 		return;
-	if (fstat(folder, &st) || st.st_uid != geteuid()) {
-		close(folder);
-		return;
-	}
 	if (lock_all(folder, &dir)) {
 		av_folder_clear(folder);
 		unlinkat(folder, "directory", 0);
@@ -345,9 +337,6 @@ static void remove_unused(int fd, const char *name)
 		unlinkat(folder, AV_DIR_TOTALS, 0);
 		unlinkat(fd, name, AT_REMOVEDIR);
 	}
-	if (dir >= 0)
-		close(dir);
-	close(folder);
 }
 
 /* The number in anyverbs-UID-LAYOUT. Return: false: it is another name */
@@ -377,12 +366,10 @@ static bool remove_if_old(int fd, const char *name, void *arg)
 
 static void each_in_base(av_folder_visit *visit, void *arg)
 {
-	int fd = open(av_folder_base(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd AV_CLOSED = open(av_folder_base(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd < 0)
-		return;
-	av_folder_each(fd, visit, arg);
-	close(fd);
+	if (fd >= 0)
+		av_folder_each(fd, visit, arg);
 }
 
 void av_folder_sweep(void)
@@ -392,18 +379,11 @@ void av_folder_sweep(void)
 
 static bool is_in_use(int fd, const char *name)
 {
-	int folder = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), dir;
+	int folder AV_CLOSED = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int dir AV_CLOSED = folder < 0 ? -1 : open_directory(folder);
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	bool used;
 
-	if (folder < 0)
-		return false;
-	dir = open_directory(folder);
-	used = dir >= 0 && fcntl(dir, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
-	if (dir >= 0)
-		close(dir);
-	close(folder);
-	return used;
+	return dir >= 0 && fcntl(dir, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
 }
 
 struct other {

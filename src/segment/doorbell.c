@@ -121,10 +121,7 @@ int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell
 {
 	AV_UNCANCELLED;
 	AV_ERRNO_KEPT;
-	int fd = open_fifo(ref, id, O_NONBLOCK);
-	int ret = append_doorbell_record(fd, record);
+	int fd AV_CLOSED = open_fifo(ref, id, O_NONBLOCK);
 
-	if (fd >= 0)
-		close(fd);
-	return ret;
+	return append_doorbell_record(fd, record);
 }

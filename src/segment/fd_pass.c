@@ -51,8 +51,8 @@ static bool at_path(int fd, const char *path,
 	const int room = sizeof(a.sun_path);
 	const char *name = strrchr(path, '/');
 	char parent[PATH_MAX];
-	int folder = -1;
-	bool fits = snprintf(a.sun_path, sizeof(a.sun_path), "%s", path) < room, ret;
+	int folder AV_CLOSED = -1;
+	bool fits = snprintf(a.sun_path, sizeof(a.sun_path), "%s", path) < room;
 
 	if (!fits && name && name - path < PATH_MAX) {
 		snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path);
@@ -60,10 +60,7 @@ static bool at_path(int fd, const char *path,
 		fits = folder >= 0 && snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d%s",
 					       folder, name) < room;
 	}
-	ret = fits && call(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
-	if (folder >= 0)
-		close(folder);
-	return ret;
+	return fits && call(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 }
 
 static int unix_socket(void)
@@ -284,22 +281,15 @@ static int connect_fd_pass(const char *path, const struct av_fd_passed *what)
 
 static int by_socket(const char *path, const struct av_fd_passed *what)
 {
-	int fd = connect_fd_pass(path, what), ret;
+	int fd AV_CLOSED = connect_fd_pass(path, what);
 
-	if (fd < 0)
-		return fd;
-	ret = receive(fd);
-	close(fd);
-	return ret;
+	return fd < 0 ? fd : receive(fd);
 }
 
 void av_fd_pass_call(const char *path)
 {
 	AV_UNCANCELLED;
-	int fd = connect_fd_pass(path, NULL);
-
-	if (fd >= 0)
-		close(fd);
+	int fd AV_CLOSED = connect_fd_pass(path, NULL);
 }
 
 int av_fd_passed_open(const struct av_fd_passed *what, const char *path)

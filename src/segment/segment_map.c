@@ -275,14 +275,10 @@ static int open_tables(int dir, uint32_t ref, int prot)
 static struct av_seg_head *map_peers_segment(uint32_t ref, const struct av_dir_memory *memory,
 					     int dir, const char *socket, int prot)
 {
-	int tables = open_tables(dir, ref, prot);
-	int file = tables < 0 ? -1 : open_memory(memory, socket);
+	int tables AV_CLOSED = open_tables(dir, ref, prot);
+	int file AV_CLOSED = tables < 0 ? -1 : open_memory(memory, socket);
 	struct av_seg_head *head = file < 0 ? NULL : map_segment(file, tables, prot);
 
-	if (file >= 0)
-		close(file);
-	if (tables >= 0)
-		close(tables);
 	if (!head || (head->magic == AV_SEG_MAGIC && head->ref == ref))
 		return head;
 	av_munmap(head, AV_SEG_BYTES);
@@ -343,18 +339,15 @@ bool av_seg_map_peer(struct av_seg *seg)
 static struct av_seg_head *map_viewed_segment(uint32_t ref, const struct av_dir_memory *memory)
 {
 	char path[PATH_MAX], socket[PATH_MAX];
-	int dir = av_folder_find(path, sizeof(path));
-	struct av_seg_head *head;
+	int dir AV_CLOSED = av_folder_find(path, sizeof(path));
 	size_t n;
 
 	if (dir < 0)
 		return NULL;
 	n = strlen(path);
 	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	head = map_peers_segment(ref, memory, dir,
+	return map_peers_segment(ref, memory, dir,
 				 format_segment_socket(socket, path) ? socket : NULL, PROT_READ);
-	close(dir);
-	return head;
 }
 
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
@@ -436,12 +429,10 @@ static void add_file(int fd, struct av_totals *sum)
 
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 {
-	int tables = open_tables(folder, ref, PROT_READ);
+	int tables AV_CLOSED = open_tables(folder, ref, PROT_READ);
 
-	if (tables < 0)
-		return;
-	add_file(tables, sum);
-	close(tables);
+	if (tables >= 0)
+		add_file(tables, sum);
 }
 
 #define TRIES 1000
@@ -472,7 +463,7 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 	struct av_dir_view view;
 	char path[PATH_MAX];
 	uint32_t place;
-	int folder;
+	int folder AV_CLOSED = -1;
 
 	memset(sum, 0, sizeof(*sum));
 	*link_downed = 0;
@@ -483,8 +474,6 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 	for (int i = 0; place && i < TRIES; i++)
 		if (collect_device_totals(view.dir, folder, place, sum))
 			break;
-	if (folder >= 0)
-		close(folder);
 	if (place)
 		*link_downed = atomic_load(&view.dir->device[place - 1].link_downed);
 	av_dir_view_end(&view);

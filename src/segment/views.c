@@ -158,7 +158,7 @@ static uint8_t *map_pages_owner(const struct av_seg *seg, uint32_t ref)
 	const struct av_seg_foreign *f = seg->head->pages_owner, *end = f + AV_SEG_PAGES_OWNERS;
 	char socket[PATH_MAX];
 	uint8_t *base;
-	int fd;
+	int fd AV_CLOSED = -1;
 
 	while (f < end && atomic_load_explicit(&f->ref, memory_order_acquire) != ref)
 		f++;
@@ -172,7 +172,6 @@ static uint8_t *map_pages_owner(const struct av_seg *seg, uint32_t ref)
 	base = av_map_sparse(fd, AV_SEG_BYTES, PROT_READ | PROT_WRITE);
 	if (base)
 		(void)!av_madvise(base, AV_SEG_BYTES, MADV_DONTDUMP);
-	close(fd);
 	return base;
 }
 

@@ -281,19 +281,16 @@ static uint32_t stamp;		/* its stamp */
 /* Make the file, and set its name and identity in @spec. Return: 0 or errno */
 static int create_capture_file(const char *name, struct av_capture_spec *spec)
 {
-	int fd = av_pcapng_open(name, false), err = 0;
+	int fd AV_CLOSED = av_pcapng_open(name, false);
 	struct stat st;
 
 	if (fd < 0)
 		return -fd;
-	if (realpath(name, spec->path) && fstat(fd, &st) == 0) {
-		spec->dev = st.st_dev;
-		spec->ino = st.st_ino;
-	} else {
-		err = errno;
-	}
-	close(fd);
-	return err;
+	if (!realpath(name, spec->path) || fstat(fd, &st))
+		return errno;
+	spec->dev = st.st_dev;
+	spec->ino = st.st_ino;
+	return 0;
 }
 
 static void begin_setting(const char *name)

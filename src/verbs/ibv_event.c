@@ -271,14 +271,13 @@ void av_channel_forget(const struct av_cq *cq)
 {
 	struct av_channel *channel = channel_of(cq);
 	/* Not blocking: another thread may take the record that we see. */
-	int fd = channel ? av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell)
-			 : -1;
+	int fd AV_CLOSED =
+		channel ? av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell)
+			: -1;
 	uint32_t others;
 
-	if (fd < 0)
-		return;
-	(void)channel_sort_out(channel, fd, cq, &others);
-	close(fd);
+	if (fd >= 0)
+		(void)channel_sort_out(channel, fd, cq, &others);
 }
 
 /* Sleeps until the FIFO is readable; briefly if it has records of others. Return: 0 or errno */
@@ -301,14 +300,14 @@ static int wait_readable(int fd, bool others, uint64_t until_ns)
 static int wait_for_channel(const struct av_cq *cq, uint64_t until_ns)
 {
 	struct av_channel *channel = channel_of(cq);
-	int fd = av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell), err = 0;
+	int fd AV_CLOSED = av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell),
+	       err = 0;
 	uint32_t others, found;
 
 	if (fd < 0)
 		return -fd;
 	while ((found = channel_sort_out(channel, fd, cq, &others)) == 0 && err == 0)
 		err = wait_readable(fd, others, until_ns);
-	close(fd);
 	return found ? 0 : err;
 }
 
