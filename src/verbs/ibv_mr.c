@@ -420,8 +420,13 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 static int check_rereg_rights(const struct av_context *ctx, const struct av_mr *mr,
 			      const struct av_mr_change *c)
 {
+	int err;
+
 	if (!(c->flags & IBV_REREG_MR_CHANGE_ACCESS))
 		return 0;
+	err = av_model_check_access(ctx->dev, c->access);
+	if (err)
+		return err;
 	if (mr->sort == AV_MR_ALLOCATED && !(c->flags & IBV_REREG_MR_CHANGE_TRANSLATION))
 		return av_allocated_check_access(&mr->memory, c->access);
 	return av_region_check_rights(ctx->seg, c->access) ? av_refuse_as(EINVAL) : 0;
