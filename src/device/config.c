@@ -148,7 +148,8 @@ static bool set_strict(struct av_device *dev, struct av_word value, const struct
 {
 	enum av_freedom which = av_freedom_by_name(value);
 
-	dev->strict = which == AV_FREEDOM_N ? 0 : AV_FREEDOM_BIT(which);
+	if (which != AV_FREEDOM_N)
+		dev->strict |= AV_FREEDOM_BIT(which);
 	return which != AV_FREEDOM_N;
 }
 
@@ -225,7 +226,7 @@ static void parse_setting(struct av_config *config, struct av_device *dev, unsig
 	size_t row = find_config_key(name);
 
 	if (!value.text && av_word_is(name, "strict")) {
-		dev->strict = AV_FREEDOM_ALL;
+		dev->strict |= AV_FREEDOM_ALL;
 	} else if (!value.text) {
 		record_config_error(config, "%s: '%.*s' is not KEY=VALUE", dev->ibv.name,
 				    quote(setting), setting.text);
@@ -412,17 +413,18 @@ static bool adds_freedom(struct av_config *config, unsigned int first, struct av
 	return true;
 }
 
-/* Position in the list + 1, or the next free number. */
+/* Position in the list + 1, or the next free number; of strict devices, from the last one on. */
 static void assign_lids(struct av_config *config)
 {
 	for (unsigned int i = 0; i < config->device_count; i++) {
 		struct av_device *dev = &config->device[i];
-		unsigned int lid = i + 1;
+		bool high = dev->strict & AV_FREEDOM_BIT(AV_FREEDOM_LIMITS);
+		unsigned int lid = high ? LID_MAX - i : i + 1;
 
 		if (dev->port.link_layer != IBV_LINK_LAYER_INFINIBAND || dev->port.lid)
 			continue;
 		while (is_address_taken(config, lid, 0))
-			lid++;
+			lid += high ? -1u : 1;
 		dev->port.lid = lid;
 	}
 }

@@ -150,12 +150,13 @@ static void append_link_local(struct making *m, const struct av_host_addr *addrs
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count,
 			  const struct av_gid_form *form, struct av_gid *gids)
 {
-	struct making m = {.form = form, .rows = gids};
+	struct making m = {.form = form, .rows = gids, .count = form->empty};
 	enum rank end = RANK_NONE; /* the first rank without rows */
 	const struct av_host_addr *a;
 	struct av_gid row;
 	uint64_t key = 0;
 
+	memset(gids, 0, form->empty * sizeof(gids[0]));
 	a = next_addr(addrs, count, form->paired, &key);
 	if (a && rank_of(a) < RANK_NONE)
 		fill_row(a, &row);
@@ -237,10 +238,10 @@ static bool merge(struct av_gid *table, unsigned int max, const struct av_gid *f
 bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
 		  unsigned int count)
 {
-	unsigned int fixed = 0;
+	unsigned int end = form->empty + (form->paired ? AV_GID_FIXED : 0), fixed = 0;
 	bool changed = false;
 
-	for (; form->paired && fixed < AV_GID_FIXED && fixed < count; fixed++) {
+	for (; fixed < end && fixed < count; fixed++) {
 		if (same_row(&table[fixed], &fresh[fixed]))
 			continue;
 		table[fixed] = fresh[fixed];

@@ -51,12 +51,14 @@ struct av_host_addr {
 
 /* The form of a port's GID table, from the device's configuration. */
 struct av_gid_form {
-	unsigned int max; /* most rows, 1 .. AV_GID_MAX */
-	bool paired;	  /* mlx5's pairs of rows: av_gid_table() */
-	uint64_t guid;	  /* of the device, host byte order; used for paired tables only */
+	unsigned int max;   /* most rows, 1 .. AV_GID_MAX */
+	unsigned int empty; /* rows in front that stay empty: fewer than @max */
+	bool paired;	    /* mlx5's pairs of rows: av_gid_table() */
+	uint64_t guid;	    /* of the device, host byte order; used for paired tables only */
 };
 
 #define AV_GID_FIXED 2 /* the first rows of a paired table: they never become empty */
+#define AV_GID_EMPTY 2 /* those of a strict device that are */
 
 /*
  * Make the rows for the host's addresses (at most 2^28), up to the maximum of @form, in this order:
@@ -67,8 +69,9 @@ struct av_gid_form {
  * Each address gives one row, of RoCE v2.
  *
  * In a paired table each address gives two rows, RoCE v1 and v2, and in each group above IPv4 comes
- * first. The first AV_GID_FIXED rows are the link-local IPv6 address of the first address's
- * interface, or else one made from the GUID. So a host's first IPv4 address is in rows 2 and 3.
+ * first. The first AV_GID_FIXED rows, behind the empty ones, are the link-local IPv6 address of the
+ * first address's interface, or else one made from the GUID. So a host's first IPv4 address is in
+ * rows 2 and 3.
  *
  * No address appears twice. Interfaces that are down give no row, nor do unspecified and multicast
  * addresses (RFC 4291, 2.7; RFC 1112, 4). A pure function

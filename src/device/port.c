@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "device/switches.h"
+#include "observe/freedom.h"
 
 #define PHYS_STATE_DISABLED 3 /* code of PortInfo */
 
@@ -144,12 +145,26 @@ static bool is_port_of_device(const struct av_dir_port *p, const char *device)
 	return strcmp(load_port_name(p).text, device) == 0;
 }
 
+static struct av_gid_form form_for(const struct av_device *dev)
+{
+	bool empty = dev->strict & AV_FREEDOM_BIT(AV_FREEDOM_GIDS) &&
+		     dev->port.gid_tbl_len > AV_GID_EMPTY;
+
+	return (struct av_gid_form){
+		.max = (unsigned int)dev->port.gid_tbl_len,
+		.empty = empty ? AV_GID_EMPTY : 0,
+		.paired = dev->gids_paired,
+		.guid = dev->guid,
+	};
+}
+
 /* The device's port there, of its kind of table? A row becoming another may match either. */
 static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
 	return atomic_load(&p->ready) && is_port_of_device(p, dev->ibv.name) &&
 	       atomic_load(&p->netns) == netns &&
-	       (atomic_load(&p->paired) != 0) == dev->gids_paired;
+	       (atomic_load(&p->paired) != 0) == dev->gids_paired &&
+	       atomic_load(&p->empty) == form_for(dev).empty;
 }
 
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
@@ -273,6 +288,7 @@ static struct av_gid_form form_of(const struct av_dir_port *p)
 {
 	return (struct av_gid_form){
 		.max = atomic_load(&p->max),
+		.empty = atomic_load(&p->empty),
 		.paired = atomic_load(&p->paired),
 		.guid = atomic_load(&p->guid),
 	};
@@ -357,11 +373,7 @@ bool av_port_follow(uint64_t netns)
 /* The table that the device's port would have if it were opened now. */
 static void make_table(const struct av_device *dev, struct av_host_gids *host)
 {
-	const struct av_gid_form form = {
-		.max = (unsigned int)dev->port.gid_tbl_len,
-		.paired = dev->gids_paired,
-		.guid = dev->guid,
-	};
+	const struct av_gid_form form = form_for(dev);
 
 	if (dev->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
 		av_gid_from_host(host, &form);
@@ -376,13 +388,15 @@ static void make_table(const struct av_device *dev, struct av_host_gids *host)
 static void init_dir_port(struct av_dir_port *p, const struct av_device *dev, uint64_t netns,
 			  const struct av_host_gids *host)
 {
+	const struct av_gid_form form = form_for(dev);
 	static const struct av_gid none;
 	struct name name = {{0}};
 
 	snprintf(name.text, sizeof(name.text), "%s", dev->ibv.name);
 	store_words(p->device, AV_DIR_NAME_WORDS, name.text);
 	atomic_store(&p->netns, netns);
-	atomic_store(&p->max, (uint32_t)dev->port.gid_tbl_len);
+	atomic_store(&p->max, form.max);
+	atomic_store(&p->empty, form.empty);
 	atomic_store(&p->follows, dev->port.link_layer == IBV_LINK_LAYER_ETHERNET);
 	atomic_store(&p->paired, dev->gids_paired);
 	atomic_store(&p->guid, dev->guid);

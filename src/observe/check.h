@@ -512,6 +512,10 @@ const uint8_t *av_verb_errs(unsigned int verb);
 	X(STRICT_KEYS, "ibv_dereg_mr(3)", "the number of its key is one of a region that was deregistered before: who still has that, reaches this region", "tell the peer before you deregister, or end its connection") \
 	X(STRICT_ATOMICS, "IBTA 1, 9.4.5; ibv_query_device(3)", "between its read and its write the program stored to these 8 B, and that is lost", "atomic_cap is IBV_ATOMIC_HCA: where the processor stores, too, let the device do it") \
 	X(STRICT_DATAGRAMS, "IBTA 1, 9.8.3", "lost on its way: of unreliable services nobody promises that it arrives", "send again what is not answered in time") \
+	X(STRICT_DOUBLED, "IBTA 1, 9.8.3; RFC 768", "it arrives twice: of datagrams nobody promises that they arrive once", "number them, and drop what has come") \
+	X(STRICT_OVERTAKEN, "IBTA 1, 9.8.3; RFC 768", "it arrives before the one in front of it: of datagrams nobody promises an order", "number them") \
+	X(STRICT_LOST, "IBTA 1, 9.7.6.1", "lost on its way, and to be sent again after the timeout", "networks lose packets: set timeout and retry_cnt") \
+	X(STRICT_FENCES, "IBTA 1, 10.8.3.3", "executed before the READ in front of it: without a fence, the two have no order", "set IBV_SEND_FENCE, or wait for the completion of the READ") \
 	X(STRICT_PAGING, "IBTA 1, 9.7.5.2.8", "the responder was not ready: its memory is on demand, and had to be paged in", "set rnr_retry to 7: try as often as it takes") \
 	X(STRICT_UNDEFINED, "ibv_poll_cq(3)", "fields that this completion leaves undefined are garbage", "of a failed completion only wr_id, status, qp_num and vendor_err are valid; of others, what ibv_poll_cq(3) says of its opcode") \
 	X(STRICT_EVENTS, "ibv_get_cq_event(3)", "an event came, and no completion was there for it", "poll until the queue is empty; an event promises no completion") \

@@ -45,9 +45,9 @@
 	  "ibv_get_cq_event(3)", \
 	  "a poll after an event that must find a completion") \
 	X(DATAGRAMS, "datagrams", \
-	  "one unreliable message in a hundred is lost", \
-	  "IBTA 1, 9.8.3", \
-	  "UD and UC messages that are never sent again") \
+	  "messages of UD and UC are lost, those of UD doubled and overtaken, too", \
+	  "IBTA 1, 9.8.2, 9.8.3; RFC 768", \
+	  "UD and UC messages that are never sent again, or have no number") \
 	X(LIMITS, "limits", \
 	  "queues hold what was asked for; limits are the least of known adapters'", \
 	  "ibv_create_qp(3), ibv_query_device(3)", \
@@ -71,7 +71,19 @@
 	X(PAGING, "paging", \
 	  "a responder whose memory is on demand is not ready at first", \
 	  "IBTA 1, 9.7.5.2.8; so do mlx5's", \
-	  "rnr_retry 0 with memory on demand (zrlio/disni#39)")
+	  "rnr_retry 0 with memory on demand (zrlio/disni#39)") \
+	X(FENCES, "fences", \
+	  "a WRITE behind a READ is executed before it", \
+	  "IBTA 1, 10.8.3.3; IBV_SEND_FENCE of ibv_post_send(3)", \
+	  "a WRITE of what the READ in front of it fetches") \
+	X(RETRIES, "retries", \
+	  "one of a queue pair's first requests is lost, and sent again", \
+	  "IBTA 1, 9.7.6.1", \
+	  "retry_cnt 0, or no timeout, on a network that loses nothing") \
+	X(GIDS, "gids", \
+	  "the first two rows of the GID table are empty; only if you name it", \
+	  "ibv_query_gid(3)", \
+	  "index 0, which is the right one on one adapter")
 /* clang-format on */
 
 enum av_freedom {
@@ -83,7 +95,11 @@ enum av_freedom {
 
 /* A set of freedoms consists of these bits. */
 #define AV_FREEDOM_BIT(which) (1u << (which))
-#define AV_FREEDOM_ALL	      ((1u << AV_FREEDOM_N) - 1)
+/*
+ * Those of "strict": all but the one that breaks each command line with a GID index, which the user
+ * of a correct program chose.
+ */
+#define AV_FREEDOM_ALL (((1u << AV_FREEDOM_N) - 1) & ~AV_FREEDOM_BIT(AV_FREEDOM_GIDS))
 
 struct av_freedom_info {
 	const char *name;

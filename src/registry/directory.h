@@ -347,7 +347,8 @@ struct av_dir_gid {
 
 struct av_dir_port {
 	_Atomic uint32_t ready; /* 0 while device and namespace change */
-	_Atomic uint32_t max;	/* rows that the device may have */
+	_Atomic uint32_t max;	/* rows that the device may have, */
+	_Atomic uint32_t empty; /* and those in front that stay empty */
 	_Atomic uint64_t device[AV_DIR_NAME_WORDS];
 	_Atomic uint64_t netns;	  /* inode number; 0: unknown */
 	_Atomic uint32_t served;  /* enum av_link of the host when the port was last up */

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include "device/port.h"
+#include "observe/freedom.h"
 #include "registry/tables.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
@@ -21,6 +22,7 @@
 #define PROTOCOL_UDP  17
 #define NEXT_IBA      0x1b
 #define DONT_FRAGMENT 0x40
+#define NO_GRH	      0xa5 /* what a strict device leaves there */
 
 /* Ones' complement sum over the header, RFC 791. 0: its checksum is correct */
 static uint16_t checksum(const uint8_t *header)
@@ -147,6 +149,8 @@ static void write_header(struct datagram *d, const struct av_qp_ref *req)
 	f.iba = av_port_gid(h->port, d->head.route.sgid_index, &f.sgid) == IBV_GID_TYPE_ROCE_V1 ||
 		infiniband;
 	av_grh_write(d->grh, &f);
+	if (!d->has_grh && h->strict & AV_FREEDOM_BIT(AV_FREEDOM_UNDEFINED))
+		memset(d->grh, NO_GRH, sizeof(d->grh));
 	d->sl = infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
 }
 

@@ -10,7 +10,10 @@
 #define LATE_NS	    5000000u
 #define EARLY_BYTES 64u	  /* most that lands before the rest */
 #define SCRIBBLED   4096u /* most of a receive buffer that gets garbage */
-#define LOST_EVERY  100u  /* of so many unreliable messages one is lost */
+#define FATES	    100u  /* of so many unreliable messages one is lost; of datagrams: */
+#define DOUBLED	    1u	  /* one arrives twice, */
+#define LAST_LATE   9u	  /* and these are overtaken */
+#define LOST_AMONG  32u	  /* of so many reliable ones, the first of a queue pair */
 
 /* The request at the head of a queue pair. Guarded by its @req_lock. */
 struct turn {
@@ -22,6 +25,8 @@ struct turn {
 	bool summed;
 	bool in_steps;		 /* it is an atomic, and is executed so */
 	bool paged;		 /* the responder has to page its memory in first */
+	bool lost;		 /* it was, and is sent again */
+	bool overtaken;		 /* the request behind it has been executed before it */
 	_Atomic uint64_t record; /* of the last freedom that may show nothing, + 1 */
 };
 
@@ -169,25 +174,32 @@ static bool copy_tail(const struct av_observed *o, struct turn *t, const struct 
 	return fault == AV_FAULT_NONE && (!t->early || !memcmp(there, t->tail, tail));
 }
 
-/* @tail: 0: none lands. Return: as copy_tail() */
-static bool land_at_key(const struct av_observed *o, struct turn *t, uint32_t tail)
+/* Pin the last @bytes of what the request @wqe of @o's queue pair names at the responder. */
+static bool pin_remote(const struct av_observed *o, const struct av_sq_wqe *wqe, uint64_t bytes,
+		       struct av_span *to)
 {
-	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
-	const struct av_sq_wqe *wqe = o->wqe;
-	struct av_spans remote = {.count = 1, .bytes = tail ? tail : wqe->bytes};
-	bool landed;
-	struct av_mem_request req = {
+	const struct av_wr_opcode *op = av_wr_opcode(wqe->opcode);
+	const struct av_mem_request req = {
 		.key = wqe->rkey,
 		.pd = o->peer->qp->pd,
 		.qpn = o->end->qp->attr.dest_qp_num,
 		.access = op->rights,
 		.payload = op->source,
 		.remote = true,
-		.addr = wqe->remote_addr + wqe->bytes - remote.bytes,
-		.length = remote.bytes,
+		.addr = wqe->remote_addr + wqe->bytes - bytes,
+		.length = bytes,
 	};
 
-	if (av_mem_get(o->peer->seg, &req, &remote.at[0]) != AV_CHECK_NONE)
+	return av_mem_get(o->peer->seg, &req, to) == AV_CHECK_NONE;
+}
+
+/* @tail: 0: none lands. Return: as copy_tail() */
+static bool land_at_key(const struct av_observed *o, struct turn *t, uint32_t tail)
+{
+	struct av_spans remote = {.count = 1, .bytes = tail ? tail : o->wqe->bytes};
+	bool landed;
+
+	if (!pin_remote(o, o->wqe, remote.bytes, &remote.at[0]))
 		return false;
 	t->paged = remote.at[0].odp;
 	landed = tail && copy_tail(o, t, &remote, tail);
@@ -264,33 +276,34 @@ static uint32_t draw_tail(const struct av_observed *o, enum av_freedom which)
 	return uses(o->end, which) ? 1 + (uint32_t)draw_below(o->end, which, most) : 0;
 }
 
+/* Would the responder execute @wqe, as far as it knows now? @there: the bytes, not pinned */
+static bool is_reachable(const struct av_observed *o, const struct av_sq_wqe *wqe,
+			 struct av_span *there)
+{
+	bool reachable;
+
+	if (o->end->qp->type != IBV_QPT_RC || o->end->qp->wire || !acquire_peer(o))
+		return false;
+	reachable = would_be_executed(o, av_wr_opcode(wqe->opcode)) &&
+		    pin_remote(o, wqe, wqe->bytes, there);
+	if (reachable)
+		av_pin_end(there->pin);
+	av_lock_release(&o->peer->qp->resp_lock);
+	av_diag_drop();
+	return reachable;
+}
+
 /*
  * Can this process make the processor's own stores come between? Only where it reaches the operand
  * by instructions; a system call is no more atomic than that.
  */
 static bool is_in_steps(const struct av_observed *o)
 {
-	const struct av_wr_opcode *op = av_wr_opcode(o->wqe->opcode);
-	struct av_mem_request req = {.key = o->wqe->rkey,
-				     .access = IBV_ACCESS_REMOTE_ATOMIC,
-				     .remote = true,
-				     .addr = o->wqe->remote_addr,
-				     .length = sizeof(uint64_t)};
 	struct av_span word;
-	bool reached = false;
 
-	if (!uses(o->end, AV_FREEDOM_ATOMICS) || o->end->qp->type != IBV_QPT_RC ||
-	    o->end->qp->wire || op->form != AV_FORM_ATOMIC || !acquire_peer(o))
-		return false;
-	req.pd = o->peer->qp->pd;
-	req.qpn = o->end->qp->attr.dest_qp_num;
-	if (would_be_executed(o, op) && av_mem_get(o->peer->seg, &req, &word) == AV_CHECK_NONE) {
-		reached = word.local && !word.odp && !word.umr;
-		av_pin_end(word.pin);
-	}
-	av_lock_release(&o->peer->qp->resp_lock);
-	av_diag_drop();
-	return reached;
+	return uses(o->end, AV_FREEDOM_ATOMICS) &&
+	       av_wr_opcode(o->wqe->opcode)->form == AV_FORM_ATOMIC &&
+	       is_reachable(o, o->wqe, &word) && word.local && !word.odp && !word.umr;
 }
 
 /* The freedom to order the request's bytes; AV_FREEDOM_N: there is none */
@@ -310,13 +323,6 @@ static enum av_freedom order_of(const struct av_observed *o)
 }
 
 /* --- turns ------------------------------------------------------------------------ */
-
-static bool is_lost(const struct av_qp_ref *end)
-{
-	return (end->qp->type == IBV_QPT_UD || end->qp->type == IBV_QPT_UC) &&
-	       uses(end, AV_FREEDOM_DATAGRAMS) &&
-	       draw_below(end, AV_FREEDOM_DATAGRAMS, LOST_EVERY) == 0;
-}
 
 /* The record is there before the rest of the bytes. */
 static void report_early(const struct av_observed *o, struct turn *t, enum av_freedom which)
@@ -373,11 +379,10 @@ static void report_turn(const struct av_observed *o, struct turn *t, uint64_t no
 	t->summed = false;
 }
 
-/* The request completes, and nobody hears of it. Return: false: it is not executed */
-static bool lose_unreliable(struct av_observed *o)
+/* Instead of its execution, the request has @result. Return: false */
+static bool ends_with(struct av_observed *o, struct av_outcome result)
 {
-	o->injected = (struct av_injected){.what = AV_INJECTED_RESULT};
-	(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DATAGRAMS, 0, 0);
+	o->injected = (struct av_injected){.what = AV_INJECTED_RESULT, .result = result};
 	return false;
 }
 
@@ -391,14 +396,10 @@ static bool page_in(struct av_observed *o, struct turn *t)
 	av_connect(o->end, o->peer);
 	if (!o->peer->qp)
 		return true;
-	o->injected = (struct av_injected){
-		.what = AV_INJECTED_RESULT,
-		.result = {.wait_reason = AV_WAIT_RNR,
-			   .rnr_timer = o->peer->qp->attr.min_rnr_timer},
-	};
 	av_flight_replace(&t->record,
 			  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_PAGING, 0, 0));
-	return false;
+	return ends_with(o, (struct av_outcome){.wait_reason = AV_WAIT_RNR,
+						.rnr_timer = o->peer->qp->attr.min_rnr_timer});
 }
 
 /* Return: false: it has been executed */
@@ -407,30 +408,127 @@ static bool execute_in_steps(struct av_observed *o)
 	if (av_execute_check(o->end, o->wqe) != AV_FAULT_NONE)
 		return true; /* which will find that, too */
 	av_connect(o->end, o->peer);
-	o->injected = (struct av_injected){
-		.what = AV_INJECTED_RESULT,
-		.result = av_execute_by(o->end, o->peer, o->wqe, av_op_in_steps),
-	};
-	return false;
+	return ends_with(o, av_execute_by(o->end, o->peer, o->wqe, av_op_in_steps));
+}
+
+/* --- requests that go astray ------------------------------------------------------ */
+
+static bool is_to_be_lost(const struct av_qp_ref *end)
+{
+	uint64_t which =
+		av_freedom_draw(end->seg->head->seed, AV_FREEDOM_RETRIES, end->qp->index, 0);
+
+	return uses(end, AV_FREEDOM_RETRIES) && end->qp->sq_next == which % LOST_AMONG;
+}
+
+/*
+ * One of a reliable connection's first requests is lost. It is sent again after the timeout, if
+ * there is one, and unless no try is left. Return: false: it is not executed
+ */
+static bool arrives(struct av_observed *o, struct turn *t, uint64_t now)
+{
+	const struct av_qp_shared *qp = o->end->qp;
+	bool again =
+		t->lost && (!qp->attr.timeout || av_retry_is_early(qp, AV_WAIT_NO_ANSWER, now));
+
+	if (t->lost && !again && av_retry_is_last(qp))
+		return ends_with(o, (struct av_outcome){.fault = AV_FAULT_RETRY_EXHAUSTED});
+	if (!again && (t->lost || qp->wire || !is_to_be_lost(o->end)))
+		return true;
+	if (!t->lost)
+		av_flight_replace(&t->record,
+				  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LOST, 0, 0));
+	t->lost = true;
+	return ends_with(o, (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER});
+}
+
+/* Execute a request that will not complete by that. Return: false: it fails, or has to wait */
+static bool execute_apart(const struct av_observed *o, const struct av_sq_wqe *wqe)
+{
+	struct av_after after = {0};
+	struct av_outcome result = o->end->qp->type == IBV_QPT_UD
+					   ? av_datagram_execute(o->end, o->peer, wqe, &after)
+					   : av_execute(o->end, o->peer, wqe, &after);
+
+	if (after.seg || after.burst)
+		av_after_do(&after);
+	av_diag_drop();
+	return result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE;
+}
+
+/* Execute the request behind this one, if there is one, before it. */
+static void overtake(const struct av_observed *o, struct turn *t, enum av_check check)
+{
+	uint32_t next = o->end->qp->sq_next + 1;
+	const struct av_sq_wqe *behind =
+		next != atomic_load(&o->end->qp->sq_tail) ? av_sq_slot(o->end, next) : NULL;
+	bool datagram = o->end->qp->type == IBV_QPT_UD;
+	struct av_span there;
+
+	if (!behind || t->overtaken)
+		return;
+	if (!datagram && (behind->opcode != IBV_WR_RDMA_WRITE || behind->flags & IBV_SEND_FENCE ||
+			  !is_reachable(o, behind, &there)))
+		return;
+	t->overtaken = execute_apart(o, behind);
+	if (t->overtaken)
+		av_flight_replace(&t->record, av_report_freedom(o->end, behind, check, 0, 0));
+}
+
+/* Return: false: the message is lost; the request completes, and nobody hears of it */
+static bool send_unreliably(struct av_observed *o, struct turn *t)
+{
+	uint64_t fate = draw_below(o->end, AV_FREEDOM_DATAGRAMS, FATES);
+
+	if (fate == 0) {
+		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DATAGRAMS, 0, 0);
+		return ends_with(o, (struct av_outcome){.fault = AV_FAULT_NONE});
+	}
+	if (o->end->qp->type == IBV_QPT_UC || fate > LAST_LATE) /* UC drops what comes again */
+		return true;
+	if (fate != DOUBLED)
+		overtake(o, t, AV_CHECK_STRICT_OVERTAKEN);
+	else if (execute_apart(o, o->wqe))
+		(void)av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_DOUBLED, 0, 0);
+	return true;
+}
+
+/* The request's turn is over. Return: false: it is not executed, or has been */
+static bool execute_freely(struct av_observed *o, struct turn *t, uint64_t now)
+{
+	const struct av_qp_ref *end = o->end;
+
+	if (end->qp->type == IBV_QPT_UD || end->qp->type == IBV_QPT_UC)
+		return !uses(end, AV_FREEDOM_DATAGRAMS) || send_unreliably(o, t);
+	if (end->qp->type != IBV_QPT_RC)
+		return true;
+	if (!arrives(o, t, now))
+		return false;
+	if (t->paged && uses(end, AV_FREEDOM_PAGING))
+		return page_in(o, t);
+	if (o->wqe->opcode == IBV_WR_RDMA_READ && uses(end, AV_FREEDOM_FENCES))
+		overtake(o, t, AV_CHECK_STRICT_FENCES);
+	return !t->in_steps || execute_in_steps(o);
 }
 
 static bool strict_may_begin(struct av_observed *o)
 {
 	struct turn *t = get_turn(o->end);
+	bool known = t && t->qpn == atomic_load(&o->end->qp->qpn);
 	uint64_t now;
 
 	if (!t || av_wr_opcode(o->wqe->opcode)->local || av_wire_is_begun(o->end))
 		return true;
-	if (t->number != o->end->qp->sq_next + 1 || t->qpn != atomic_load(&o->end->qp->qpn))
+	if (known && t->overtaken && t->number == o->end->qp->sq_next) {
+		t->overtaken = false;
+		return ends_with(o, (struct av_outcome){.fault = AV_FAULT_NONE});
+	}
+	if (!known || t->number != o->end->qp->sq_next + 1)
 		begin_turn(o, t);
 	now = av_now_ns();
 	if (now >= t->begins_ns) {
 		report_turn(o, t, now);
-		if (t->paged && o->end->qp->type == IBV_QPT_RC && uses(o->end, AV_FREEDOM_PAGING))
-			return page_in(o, t);
-		if (t->in_steps)
-			return execute_in_steps(o);
-		return !is_lost(o->end) || lose_unreliable(o);
+		return execute_freely(o, t, now);
 	}
 	av_sq_wait_until(o->end, AV_WAIT_HELD, t->begins_ns);
 	o->injected.what = AV_INJECTED_HELD;

@@ -76,7 +76,7 @@ if command -v ibv_ud_pingpong >/dev/null; then
 fi
 said=$("$tool" help strict)
 for freedom in late-read write-order read-order keys undefined events datagrams limits recv-buffer \
-	left-behind late-events atomics paging; do
+	left-behind late-events atomics paging fences retries gids; do
 	says "help has $freedom" "^  $freedom$" "$said"
 done
 holds help_fits_80_columns test -z "$(grep -E '.{81}' <<<"$said")"

@@ -121,7 +121,8 @@ static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av
 static bool is_everyday(const struct av_flight_record *r)
 {
 	return r->check == AV_CHECK_STRICT_WRITE_ORDER || r->check == AV_CHECK_STRICT_READ_ORDER ||
-	       r->check == AV_CHECK_STRICT_RECV_BUFFER || r->check == AV_CHECK_STRICT_UNDEFINED;
+	       r->check == AV_CHECK_STRICT_RECV_BUFFER || r->check == AV_CHECK_STRICT_UNDEFINED ||
+	       r->check == AV_CHECK_STRICT_LOST;
 }
 
 /* Return: false if it cannot be written, which has been said */

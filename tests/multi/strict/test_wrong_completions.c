@@ -8,6 +8,8 @@
 #define EVENTS_SAID    "an event came, and no completion was there"
 #define LEFT_SAID      "completions that nobody had polled; they are still there"
 #define LATE_SAID      "its event comes 5000000 ns late"
+#define TWICE_SAID     "of datagrams nobody promises that they arrive once"
+#define ORDER_SAID     "of datagrams nobody promises an order"
 #define LOST_SAID      "of unreliable services nobody promises that it arrives"
 
 /* --- fields ---------------------------------------------------------------------- */
@@ -438,9 +440,94 @@ static bool numbers_right(void)
 	return numbers(true);
 }
 
-#define OF(twin, name, says)                                     \
-	{                                                        \
-		says, UNDEFINED_SAID, name##_wrong, twin##_right \
+#define AT_ONCE 4u
+
+/* Post some datagrams, numbered from @n on. */
+static void post_numbers(uint32_t n)
+{
+	struct ibv_send_wr wr[AT_ONCE];
+	struct ibv_sge sge[AT_ONCE];
+
+	for (uint32_t i = 0; i < AT_ONCE; i++, n++) {
+		memcpy(scene.src + (size_t)i * BYTES, &n, sizeof(n));
+		wr[i] = request(IBV_WR_SEND, i, &sge[i]);
+		wr[i].next = i + 1 < AT_ONCE ? &wr[i + 1] : NULL;
+	}
+	NEED(post(wr) == 0);
+}
+
+/* Each number comes once, and they ascend: @doubled, @overtaken: or not. */
+static bool ascend(bool doubled, bool overtaken)
+{
+	uint32_t last = UINT32_MAX, got;
+	struct ibv_wc wc;
+
+	begin(IBV_QPT_UD);
+	for (unsigned int i = 0; i < AT_ONCE + 1; i++)
+		NEED(post_recv(i) == 0);
+	for (uint32_t n = 1; n < MESSAGES; n += AT_ONCE) {
+		post_numbers(n);
+		for (unsigned int i = 0; i < AT_ONCE; i++)
+			NEED(is_sent());
+		while (ibv_poll_cq(scene.recv_cq, 1, &wc) == 1) {
+			memcpy(&got, scene.dst + wc.wr_id * BYTES + GRH, sizeof(got));
+			if ((got == last && !doubled) || (got + 1 == last && !overtaken))
+				return false;
+			last = got;
+			NEED(post_recv((unsigned int)wc.wr_id) == 0);
+		}
+	}
+	return true;
+}
+
+static bool twice_wrong(void)
+{
+	return ascend(false, true);
+}
+
+static bool order_wrong(void)
+{
+	return ascend(true, false);
+}
+
+static bool ascend_right(void)
+{
+	return ascend(true, true);
+}
+
+/* What lies before a datagram that has no GRH: an address, or nothing that counts. */
+static bool header(bool use)
+{
+	struct ibv_ah_attr attr = {.port_num = 1};
+	struct ibv_port_attr port;
+	struct ibv_wc wc;
+
+	NEED(ibv_query_port(scene.ctx, 1, &port) == 0);
+	begin(IBV_QPT_UD);
+	attr.dlid = port.lid;
+	scene.ah = ibv_create_ah(scene.pd, &attr);
+	NEED(scene.ah);
+	for (unsigned int i = 0; i < 5; i++) { /* some may be lost */
+		NEED(post_recv(0) == 0);
+		send_slot(IBV_WR_SEND, 0);
+	}
+	NEED(next_wc(scene.recv_cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	return !use || scene.dst[0] >> 4 == 6;
+}
+
+static bool header_wrong(void)
+{
+	return header(true);
+}
+
+static bool header_right(void)
+{
+	return header(false);
+}
+
+#define OF(twin, name, says)                                           \
+	{                                                              \
+		says, UNDEFINED_SAID, name##_wrong, twin##_right, NULL \
 	}
 static const struct wrong rows[] = {
 	OF(failed, failed_opcode, "knows a failed request by its opcode"),
@@ -467,6 +554,9 @@ static const struct wrong rows[] = {
 	ROW(uc, "sends each message of UC once", LOST_SAID),
 	ROW(uc_write, "sends each WRITE of UC once", LOST_SAID),
 	ROW(numbers, "expects datagrams without gaps", LOST_SAID),
+	{"takes each datagram for a new one", TWICE_SAID, twice_wrong, ascend_right, NULL},
+	{"expects datagrams in order", ORDER_SAID, order_wrong, ascend_right, NULL},
+	{"reads a GRH that is not", UNDEFINED_SAID, header_wrong, header_right, ":link=infiniband"},
 };
 
 int main(int argc, char **argv)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that use more of a queue pair than they asked for. */
+/* Programs that use more of a device than they asked for, or only what one device has. */
 #include "lib/to_rts.h"
 #include "wrong_fixture.h"
 
-#define ASKED 5u
+#define ASKED	  5u
+#define LOST_SAID "lost on its way, and to be sent again after the timeout"
 
 /* Post @n sends before any is complete. */
 static bool post_sends(unsigned int n)
@@ -174,6 +175,90 @@ static bool gather_right(void)
 	return gather(true);
 }
 
+/* Send on, one request after the other, over a network that loses nothing; or may. */
+static bool send_many(uint8_t timeout, uint8_t retries)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	begin(IBV_QPT_RC);
+	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE) == 0);
+	attr = attr_to(scene.b);
+	attr.timeout = timeout;
+	attr.retry_cnt = retries;
+	NEED(connect_qp(scene.a, attr) == 0);
+	for (unsigned int i = 0; i < 40; i++) {
+		send_slot(IBV_WR_RDMA_WRITE, 0);
+		if (!is_sent())
+			return false;
+	}
+	return true;
+}
+
+static bool no_timeout_wrong(void)
+{
+	return send_many(0, 7);
+}
+
+static bool no_retry_wrong(void)
+{
+	return send_many(8, 0);
+}
+
+static bool send_many_right(void)
+{
+	return send_many(8, 7);
+}
+
+/* Index 0 of the GID table, or one that is not empty. */
+static bool gid(uint8_t row)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	begin(IBV_QPT_RC);
+	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE) == 0);
+	attr = attr_to(scene.b);
+	attr.ah_attr.grh.sgid_index = row;
+	return connect_qp(scene.a, attr) == 0;
+}
+
+static bool gid_wrong(void)
+{
+	return gid(0);
+}
+
+static bool gid_right(void)
+{
+	return gid(scene.gid_row);
+}
+
+/* A LID in a byte, as small ones fit; or in two. */
+static bool lid(uint16_t bits)
+{
+	struct ibv_ah_attr attr = {.port_num = 1};
+	struct ibv_port_attr port;
+
+	NEED(ibv_query_port(scene.ctx, 1, &port) == 0);
+	begin(IBV_QPT_UD);
+	attr.dlid = port.lid & bits;
+	scene.ah = ibv_create_ah(scene.pd, &attr);
+	NEED(scene.ah);
+	for (unsigned int i = 0; i < 5; i++) { /* some may be lost */
+		NEED(post_recv(0) == 0);
+		send_slot(IBV_WR_SEND, 0);
+	}
+	return is_received();
+}
+
+static bool lid_wrong(void)
+{
+	return lid(0xff);
+}
+
+static bool lid_right(void)
+{
+	return lid(0xffff);
+}
+
 static const struct wrong rows[] = {
 	ROW(sends, "posts 8 sends, and asked for 5", "5"),
 	ROW(one_more, "posts 6 sends, and asked for 5", "5"),
@@ -184,6 +269,10 @@ static const struct wrong rows[] = {
 	ROW(gather, "gathers 8 elements, and has not asked",
 	    "max_send_sge 8 is above the device's"),
 	ROW(inline_data, "sends 64 B inline, and asked for none", "0"),
+	{"has no timeout", LOST_SAID, no_timeout_wrong, send_many_right, NULL},
+	{"never sends again", LOST_SAID, no_retry_wrong, send_many_right, NULL},
+	ROW(gid, "takes row 0 of the GID table", "row 0 of the GID table is empty"),
+	{"keeps a LID in a byte", NULL, lid_wrong, lid_right, ":link=infiniband"},
 };
 
 int main(int argc, char **argv)

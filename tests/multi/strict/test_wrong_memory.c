@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that share a word with the device, or expect its pages to be there. */
+/* Programs that share a word with the device, expect its pages to be there, or its order. */
 #include "lib/to_rts.h"
 #include "wrong_fixture.h"
 
 #define PAGED_SAID "its memory is on demand, and had to be paged in"
+#define FENCE_SAID "without a fence, the two have no order"
 #define STORE_SAID "between its read and its write the program stored to these 8 B"
 
 /* --- atomics --------------------------------------------------------------------- */
@@ -134,11 +135,55 @@ static bool on_demand(enum ibv_wr_opcode opcode, uint8_t times)
 ON_DEMAND(send, IBV_WR_SEND)
 ON_DEMAND(read, IBV_WR_RDMA_READ)
 
+/* --- order ----------------------------------------------------------------------- */
+
+/* A READ, and behind it a WRITE of slot @from to the peer's slot @to; both at once. */
+static bool read_write(unsigned int from, unsigned int to, int flags)
+{
+	struct ibv_send_wr wr[2];
+	struct ibv_sge sge[2];
+
+	begin(IBV_QPT_RC);
+	wr[0] = request(IBV_WR_RDMA_READ, 0, &sge[0]);
+	wr[0].next = &wr[1];
+	wr[1] = request(IBV_WR_RDMA_WRITE, from, &sge[1]);
+	wr[1].wr.rdma.remote_addr = (uintptr_t)scene.dst + (size_t)to * BYTES;
+	wr[1].send_flags |= (unsigned int)flags;
+	fill(scene.dst, 3, BYTES);
+	fill(scene.src + BYTES, 4, BYTES);
+	NEED(post(wr) == 0);
+	return is_sent() && is_sent();
+}
+
+/* What has been read is written to somebody else. */
+static bool hand_on_wrong(void)
+{
+	return read_write(0, 1, 0) && is_filled(scene.dst + BYTES, 3, BYTES);
+}
+
+static bool hand_on_right(void)
+{
+	return read_write(0, 1, IBV_SEND_FENCE) && is_filled(scene.dst + BYTES, 3, BYTES);
+}
+
+/* What has been read is overwritten. */
+static bool exchange_wrong(void)
+{
+	return read_write(1, 0, 0) && is_filled(scene.src, 3, BYTES);
+}
+
+static bool exchange_right(void)
+{
+	return read_write(1, 0, IBV_SEND_FENCE) && is_filled(scene.src, 3, BYTES);
+}
+
 static const struct wrong rows[] = {
 	ROW(count, "counts in a word in which the device does", STORE_SAID),
 	ROW(lock, "takes a lock that the device takes", STORE_SAID),
 	ROW(send, "does not try again to send to memory on demand", PAGED_SAID),
 	ROW(read, "does not try again to READ memory on demand", PAGED_SAID),
+	ROW(hand_on, "writes what it reads, without a fence", FENCE_SAID),
+	ROW(exchange, "overwrites what it reads, without a fence", FENCE_SAID),
 };
 
 int main(int argc, char **argv)

@@ -16,6 +16,7 @@
 #define EXIT_WRONG    3
 #define EXPLAIN_BYTES 65536
 #define QKEY	      0x1234u
+#define TIMEOUT	      14 /* 67 ms: one of the first requests is lost */
 
 struct scene scene;
 
@@ -26,6 +27,7 @@ static void open_scene(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct scene *s = &scene;
 	size_t bytes = (size_t)SLOTS * BYTES;
+	union ibv_gid gid;
 
 	NEED(list && list[0]);
 	s->ctx = ibv_open_device(list[0]);
@@ -41,6 +43,9 @@ static void open_scene(void)
 	s->src_mr = ibv_reg_mr(s->pd, s->src, bytes, ALL_ACCESS);
 	s->dst_mr = ibv_reg_mr(s->pd, s->dst, bytes, ALL_ACCESS);
 	NEED(s->src_mr && s->dst_mr);
+	while (ibv_query_gid(s->ctx, 1, s->gid_row, &gid) == 0 && !gid.global.subnet_prefix &&
+	       !gid.global.interface_id)
+		s->gid_row++;
 }
 
 struct ibv_qp_attr attr_to(const struct ibv_qp *to)
@@ -48,8 +53,10 @@ struct ibv_qp_attr attr_to(const struct ibv_qp *to)
 	struct ibv_qp_attr attr;
 	union ibv_gid gid;
 
-	NEED(ibv_query_gid(scene.ctx, 1, 0, &gid) == 0);
+	NEED(ibv_query_gid(scene.ctx, 1, scene.gid_row, &gid) == 0);
 	attr = connect_attr(to->qp_num, &gid);
+	attr.ah_attr.grh.sgid_index = scene.gid_row;
+	attr.timeout = TIMEOUT;
 	attr.qkey = QKEY;
 	attr.max_rd_atomic = attr.max_dest_rd_atomic = 1;
 	return attr;
@@ -182,14 +189,19 @@ struct outcome {
 	pid_t pid;
 };
 
-/* Return: the exit status: 0, EXIT_WRONG, or what an end of another kind is */
-static struct outcome run(bool (*program)(void), unsigned int seed)
+/*
+ * Strict: with all freedoms, that of GIDs, too. Return: the exit status: 0, EXIT_WRONG, or what an
+ * end of another kind is
+ */
+static struct outcome run(const struct wrong *w, bool (*program)(void), unsigned int seed)
 {
-	char devices[64] = "any0";
+	char devices[128];
 	struct outcome o = {.status = -1};
+	int n = snprintf(devices, sizeof(devices), "any0%s", w->settings ? w->settings : "");
 
 	if (seed)
-		snprintf(devices, sizeof(devices), "any0:strict:seed=%u", seed);
+		snprintf(devices + n, sizeof(devices) - (size_t)n, ":strict:strict=gids:seed=%u",
+			 seed);
 	fflush(stdout);
 	o.pid = fork();
 	NEED(o.pid >= 0);
@@ -229,7 +241,7 @@ static void find_seed(const struct wrong *w, struct counts *n)
 	const char *text, *found;
 
 	while (o.status == 0 && seed < WRONG_SEEDS)
-		o = run(w->wrong, ++seed);
+		o = run(w, w->wrong, ++seed);
 	if (!EXPECT(o.status == EXIT_WRONG, "wrong: %d after %u seeds", o.status, seed))
 		return;
 	n->caught++;
@@ -255,14 +267,14 @@ int wrong_run(int argc, char **argv, const struct wrong *rows, size_t count)
 	for (const struct wrong *w = rows; w < rows + count; w++) {
 		row("%s", w->name);
 		for (int i = 0; i < plain; i++) {
-			status = run(w->wrong, 0).status;
+			status = run(w, w->wrong, 0).status;
 			EXPECT(status == 0, "wrong, plain, run %d: %d", i, status);
 		}
-		status = run(w->right, 0).status;
+		status = run(w, w->right, 0).status;
 		EXPECT(status == 0, "right, plain: %d", status);
 		find_seed(w, &n);
 		for (unsigned int seed = 1; seed <= seeds; seed++) {
-			status = run(w->right, seed).status;
+			status = run(w, w->right, seed).status;
 			EXPECT(status == 0, "right, seed %u: %d", seed, status);
 		}
 	}

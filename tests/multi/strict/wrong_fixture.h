@@ -33,6 +33,7 @@ struct scene {
 	uint8_t *src, *dst; /* SLOTS * BYTES each; 0 */
 	struct ibv_qp *a, *b;
 	struct ibv_ah *ah; /* UD */
+	uint8_t gid_row;   /* the first one that is not empty */
 };
 extern struct scene scene;
 
@@ -46,12 +47,13 @@ struct wrong {
 	const char *words;
 	bool (*wrong)(void);
 	bool (*right)(void);
+	const char *settings; /* of the device, plain or strict; NULL: none */
 };
 
 /* A row of name_wrong() and name_right(). */
-#define ROW(name, says, said)                          \
-	{                                              \
-		says, said, name##_wrong, name##_right \
+#define ROW(name, says, said)                                \
+	{                                                    \
+		says, said, name##_wrong, name##_right, NULL \
 	}
 
 /*

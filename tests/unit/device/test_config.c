@@ -12,6 +12,7 @@
 
 #define KEYS	AV_FREEDOM_BIT(AV_FREEDOM_KEYS)
 #define LIMITS	AV_FREEDOM_BIT(AV_FREEDOM_LIMITS)
+#define GIDS	AV_FREEDOM_BIT(AV_FREEDOM_GIDS)
 #define NAME_63 "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 _Static_assert(sizeof(NAME_63) - 1 == 63, "the longest name");
@@ -183,6 +184,11 @@ static const struct value_row value_rows[] = {
 	{"a", FIELD(port.lid), 0, NULL},
 	{"a:link=infiniband", FIELD(port.lid), 1, NULL},
 	{"a:link=infiniband:lid=1", FIELD(port.lid), 1, NULL},
+	{"a:link=infiniband:strict", FIELD(port.lid), 49151, NULL},
+	{"a:strict=limits:link=infiniband", FIELD(port.lid), 49151, NULL},
+	{"a:link=infiniband:strict=keys", FIELD(port.lid), 1, NULL},
+	{"a:link=infiniband:strict:lid=7", FIELD(port.lid), 7, NULL},
+	{"a:link=infiniband:strict,b:link=infiniband:lid=49151", FIELD(port.lid), 49150, NULL},
 	{"a:lid=7:link=infiniband", FIELD(port.lid), 7, NULL},
 	{"a:link=infiniband:lid=49151", FIELD(port.lid), 49151, NULL},
 	{"a:link=infiniband:lid=49152", FIELD(port.lid), 1, "lid"},
@@ -191,6 +197,8 @@ static const struct value_row value_rows[] = {
 	{"a:lid=7:link=ethernet", FIELD(port.lid), 0, "infiniband"},
 	{"a", FIELD(strict), 0, NULL},
 	{"a:strict", FIELD(strict), AV_FREEDOM_ALL, NULL},
+	{"a:strict:strict=gids", FIELD(strict), AV_FREEDOM_ALL | GIDS, NULL},
+	{"a:strict=gids:strict", FIELD(strict), AV_FREEDOM_ALL | GIDS, NULL},
 	{"a:strict=keys", FIELD(strict), KEYS, NULL},
 	{"a:strict=keys,limits", FIELD(strict), KEYS | LIMITS, NULL},
 	{"a:strict=keys,keys", FIELD(strict), KEYS, NULL},

@@ -290,6 +290,24 @@ static void table_ends_at_its_length(void **state)
 	}
 }
 
+static void empty_rows_come_first(void **state)
+{
+	struct av_host_addr addr;
+	struct av_gid gids[5];
+
+	make_addr(&(struct given){"10.0.0.5", 2}, &addr);
+	for (unsigned int pairs = 0; pairs < 2; pairs++) {
+		const struct av_gid_form form = {
+			.max = 4, .empty = 2, .paired = pairs, .guid = GUID};
+
+		memset(gids, 0xee, sizeof(gids));
+		assert_int_equal(av_gid_table(&addr, 1, &form, gids), pairs ? 4 : 3);
+		for (unsigned int i = 0; i < 4; i++)
+			assert_int_equal(av_gid_is_empty(&gids[i]), i < 2);
+		assert_int_equal(gids[4].gid.raw[0], 0xee);
+	}
+}
+
 static void host_has_a_first_row(void **state)
 {
 	struct av_host_gids host;
@@ -343,6 +361,9 @@ static const struct merge_row merge_rows[] = {
 	{"fixed_rows_come_from_further_rows", "LMNO", "NO", "NO..", true},
 	{"fixed_rows_and_address_change", "LMab", "NOcd", "NOcd", true},
 	{"fixed_rows_are_not_taken_by_others", "LMab", "LMcdab", "LMab", true},
+	{"empty_rows_in_front_stay_so", "..a.", "..ab", "..ab", false},
+	{"empty_rows_in_front_are_no_room", "..ab", "..cb", "..cb", false},
+	{"empty_rows_in_front_of_fixed_ones", ".LMa", ".NOa", ".NOa", true},
 };
 
 static void make_rows(const char *letters, struct av_gid *rows)
@@ -357,7 +378,8 @@ static void make_rows(const char *letters, struct av_gid *rows)
 static void merges(void **state)
 {
 	const struct merge_row *row = *state;
-	const struct av_gid_form form = {.max = 4, .paired = row->paired};
+	const struct av_gid_form form = {
+		.max = 4, .empty = (unsigned int)strspn(row->table, "."), .paired = row->paired};
 	struct av_gid table[4], after[4], fresh[8];
 
 	make_rows(row->table, table);
@@ -443,6 +465,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(row_has_the_name_of_its_interface),
 		cmocka_unit_test(table_ends_at_its_length),
+		cmocka_unit_test(empty_rows_come_first),
 		cmocka_unit_test(paired_table_ends_at_its_length),
 		cmocka_unit_test(paired_rows_follow_the_addresses),
 		cmocka_unit_test(host_has_a_first_row),
