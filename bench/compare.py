@@ -20,6 +20,7 @@ processor of the same name. Other processors have other ratios, so those are onl
 """
 import argparse
 import os
+import re
 import sys
 import time
 
@@ -37,10 +38,12 @@ NO_FABRIC = "fi_pingpong is not installed (package libfabric-bin)"
 
 def by_perftest(perftest):
     def measure(operation, size):
-        kind, what = operation.split("_")
-        if what == "rate":
-            return perftest.rate(kind, size, figures.RATE_DEPTH)
-        return {"lat": perftest.latency, "bw": perftest.bandwidth}[what](kind, size)
+        kind, number, what = re.fullmatch("([a-z]+)([0-9]*)_([a-z]+)", operation).groups()
+        if what == "lat":
+            return perftest.latency(kind, size)
+        found = (perftest.bandwidth(kind, size, int(number or 1)) if what == "bw" else
+                 perftest.rate(kind, size, figures.RATE_DEPTH, int(number or 1)))
+        return {(operation, size): value for value in found.values()}
     return measure
 
 

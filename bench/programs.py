@@ -57,16 +57,16 @@ def wait_for(server, port):
         time.sleep(0.002)
 
 
-def bound(words, core):
-    return ["taskset", "-c", str(core), *words]
+def bound(words, core, where=HERE_TOO):
+    return words if where.there else ["taskset", "-c", str(core), *words]
 
 
 def pair(server_words, client_words, port, settings=None, where=HERE_TOO):
     """Run both; the client's output. Either's failure is a failure."""
     env = dict(os.environ, LC_ALL="C", **(settings or {}))
     first, second = cores()
-    server_words = bound(server_words, first)
-    client_words = bound([*where.there, *client_words, where.server], second)
+    server_words = bound(server_words, first, where)
+    client_words = bound([*where.there, *client_words, where.server], second, where)
     with tempfile.TemporaryFile("w+") as said:
         server = subprocess.Popen(server_words, env=env, stdin=subprocess.DEVNULL, stdout=said,
                                   stderr=subprocess.STDOUT)
@@ -133,15 +133,18 @@ class Perftest:
         count = rounds_of(size, LATENCY_BYTES, 50, 5000)
         size_option = [] if operation == "atomic" else ["-s", str(size)]
         row = self.run("ib_%s_lat" % operation, *size_option, "-n", str(count))
-        return {("%s_lat" % operation, size): row[4]}  # t_typical: the median
+        return {("%s_lat" % operation, size): row[4],    # t_typical: the median
+                ("%s99_lat" % operation, size): row[7]}
 
-    def bandwidth(self, operation, size):
-        count = rounds_of(size, self.bandwidth_bytes, 60, 20000)
-        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(count), "--report_gbits")
+    def bandwidth(self, operation, size, queue_pairs=1):
+        count = rounds_of(size * queue_pairs, self.bandwidth_bytes, 60, 20000)
+        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(count), "-q",
+                       str(queue_pairs), "--report_gbits")
         return {("%s_bw" % operation, size): row[3] / 8}
 
-    def rate(self, operation, size, depth):
-        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(self.rate_count),
+    def rate(self, operation, size, depth, queue_pairs=1):
+        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n",
+                       str(self.rate_count // queue_pairs), "-q", str(queue_pairs),
                        "-t", str(depth), "-Q", "32")
         return {("%s_rate" % operation, size): row[4]}
 
@@ -412,9 +415,9 @@ def udp(build, operation, size, where):
     if operation.endswith("_bw"):
         words.append(str(size))
     first, second = cores()
-    server = subprocess.Popen(bound([program, "serve", where.server], first))
+    server = subprocess.Popen(bound([program, "serve", where.server], first, where))
     try:
-        output = run_alone(bound([*where.there, program, *words], second))
+        output = run_alone(bound([*where.there, program, *words], second, where))
     finally:
         server.kill()
         server.wait()

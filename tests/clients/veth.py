@@ -66,10 +66,10 @@ def inside(holder):
     return ["nsenter", "--net=/proc/%d/ns/net" % holder.pid, "--uts=/proc/%d/ns/uts" % holder.pid]
 
 
-def set_up(within, interface, addresses):
+def set_up(within, interface, addresses, mtu=MTU):
     """@within: words that go before a command of the host that has the interface"""
     for words in (["link", "set", "lo", "up"],
-                  ["link", "set", interface, "mtu", str(MTU), "txqueuelen", "10000", "up"],
+                  ["link", "set", interface, "mtu", str(mtu), "txqueuelen", "10000", "up"],
                   *(["addr", "add", address, "dev", interface, *without_delay(address)]
                     for address in addresses)):
         subprocess.run([*within, "ip", *words], check=True)
@@ -85,7 +85,8 @@ class TwoHosts:
     server_address, server_address6 = (with_mask.split("/")[0] for with_mask in ADDRESSES["v0"])
     client_address = ADDRESSES["v1"][0].split("/")[0]
 
-    def __init__(self, own_folders, faults=None):
+    def __init__(self, own_folders, faults=None, mtu=MTU):
+        self.mtu = mtu
         self.own_folders = own_folders
         self.faults = faults
         self.holder = self.relay = None
@@ -98,7 +99,7 @@ class TwoHosts:
             self.end()
             pair.skip("no cable between network namespaces: " + error.stderr.strip())
         for within, interface in (([], "v0"), (inside(self.holder), "v1")):
-            set_up(within, interface, ADDRESSES[interface])
+            set_up(within, interface, ADDRESSES[interface], self.mtu)
         return self
 
     def __exit__(self, *_):
