@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "base/real_calls.h"
 #include "base/text.h"
@@ -457,7 +456,6 @@ static struct av_setting sleepy = {.variable = "ANYVERBS_TRANSPORT", .value = "s
 struct listening {
 	unsigned int run;
 	struct av_look look;
-	long switches; /* of this thread, involuntary */
 	struct av_own_fd woken;
 	struct pollfd poll[1 + AV_ENDPOINTS];
 };
@@ -510,20 +508,18 @@ static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 	return mine;
 }
 
-/* Has another thread wanted this core since the last call? */
-static bool is_core_wanted(struct listening *l)
+/* Give the core away, and count how long who wanted it has kept it. Return: for long */
+static bool yield_core(void)
 {
-	struct rusage used = {.ru_nivcsw = l->switches + 1};
-	long before = l->switches;
+	uint64_t before = av_now_ns();
 
-	(void)getrusage(RUSAGE_THREAD, &used);
-	l->switches = used.ru_nivcsw;
-	return l->switches != before;
+	sched_yield();
+	return av_now_ns() - before > AV_LOOK_NS;
 }
 
 /*
  * Look for packets, and take them, as long as that pays. Who polls takes its own. Who wants this
- * core gets it at once, which is an involuntary switch.
+ * core gets it after each look.
  */
 static void look(struct listening *l)
 {
@@ -533,7 +529,6 @@ static void look(struct listening *l)
 
 	if (!av_look_goes_on(&l->look, av_now_ns(), wanted))
 		return;
-	(void)is_core_wanted(l);
 	wanted = sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) == 1;
 	while (!is_listener_replaced(l) && av_look_goes_on(&l->look, av_now_ns(), wanted)) {
 		taken = 0;
@@ -541,9 +536,7 @@ static void look(struct listening *l)
 			(void)take_inbound(false, true, &taken, &drained);
 		if (taken)
 			av_look_came(&l->look, av_now_ns());
-		else
-			sched_yield();
-		wanted = is_core_wanted(l);
+		wanted = yield_core();
 	}
 }
 

@@ -183,7 +183,7 @@ void av_inbound_end(void);
  * Whether the listening thread looks for packets for a while before it sleeps: a wake-up takes ten
  * times as long as a poll. It looks if the last four packets came within AV_LOOK_NS of each other,
  * whoever took them, until none has come for so long. Then it rests from that for ten times as
- * long, and a thousand times where another thread wants its core. Pure functions.
+ * long, and a thousand times where another thread has kept its core for so long. Pure functions.
  */
 #define AV_LOOK_NS   100000u
 #define AV_LOOK_PAYS 4u
@@ -200,7 +200,7 @@ static inline void av_look_came(struct av_look *l, uint64_t now_ns)
 	l->came_ns = now_ns;
 }
 
-/* @wanted: another thread wants the core. Return: does it look, and go on looking? */
+/* @wanted: another thread keeps the core. Return: does it look, and go on looking? */
 static inline bool av_look_goes_on(struct av_look *l, uint64_t now_ns, bool wanted)
 {
 	if (l->pays < AV_LOOK_PAYS || now_ns < l->rest_ns)
