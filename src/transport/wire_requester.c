@@ -387,7 +387,7 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 	uint8_t *place;
 
 	if (!atomic_load(&s->w->ack_pending) || !atomic_load(&s->w->carries_acks) ||
-	    !av_operation_carries(m->operation) || bytes + AV_CARRIED_BYTES > m->mtu ||
+	    !av_operation_carries(m->operation) ||
 	    !av_responder_acquire_soon(s->end))
 		return put_request_packet(s, p);
 	p->carries = true;
