@@ -7,7 +7,7 @@
 
 #define WHOLE 131072u  /* to begin with */
 #define EACH  262144u  /* the most that one queue pair has */
-#define MOST  1048576u /* of all */
+#define MOST  4194304u /* of all */
 #define LEAST 8192u
 #define MTU   4096u
 #define REST  100000000u
@@ -88,10 +88,10 @@ TEST(acknowledgements_widen_it)
 	for (unsigned int i = 0; i < 2 * MOST / MTU; i++)
 		av_window_acknowledged(w, MTU, 1);
 	assert_int_equal(av_window_share(w), EACH);
-	for (unsigned int i = 0; i < 16; i++)
+	for (unsigned int i = 0; i < 32; i++)
 		av_window_active(w, true);
-	assert_int_equal(av_window_share(w), MOST / 16);
-	for (unsigned int i = 0; i < 16; i++)
+	assert_int_equal(av_window_share(w), MOST / 32);
+	for (unsigned int i = 0; i < 32; i++)
 		av_window_active(w, false);
 	av_window_leave(w);
 }
