@@ -77,7 +77,8 @@ EXPECTED_RXE = [
 ] + [at_most(CONNECT, NO_SIZE, 0.2, (RXE, CONNECT))]
 
 # Between two hosts: beside bare UDP, beside UDP that does what RoCE prescribes and no more, and
-# beside others over TCP. write99_lat is what 99 of 100 do not exceed, send8_rate is of 8 queue pairs.
+# beside others over TCP. write99_lat is what 99 of 100 do not exceed, send8_rate is of 8 queue
+# pairs.
 BANDWIDTHS = [(operation, size) for operation in ("send", "write", "read")
               for size in (65536, 1 << 20)]
 EXPECTED_WIRE = [

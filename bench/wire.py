@@ -27,8 +27,14 @@ import veth
 
 
 # A datagram or segment that the kernel has not cut yet counts as one.
-LOSS = """table inet loss { chain input { type filter hook input priority 0;
-meta l4proto { tcp, udp } numgen random mod 1000 < %d drop; } }"""
+LOSS = """
+table inet loss {
+    chain input {
+        type filter hook input priority 0
+        meta l4proto { tcp, udp } numgen random mod 1000 < %d drop
+    }
+}
+"""
 
 
 def lose(percent, hosts):
