@@ -153,10 +153,10 @@ struct av_wire {
 	 */
 	uint32_t credits_acked, credits_used, credit_limit;
 	/*
-	 * How long the last answer took. Until when the requester sends nothing while no packet is
-	 * outstanding; 0: no rest. av_window_rest()
+	 * How long the last answer took, and since when the next one is awaited. Until when the
+	 * requester sends nothing while no packet is outstanding; 0: no rest. av_window_rest()
 	 */
-	uint64_t answer_ns, rest_until_ns;
+	uint64_t answer_ns, since_ns, rest_until_ns;
 	bool waits;	    /* for the RNR timer; sends nothing meanwhile */
 	bool repeated;	    /* retransmitted because of a gap, since the last progress or timeout */
 	bool icmp_watched;  /* watches ICMP for what prevents answers: av_net_icmp_watch() */

@@ -12,6 +12,8 @@
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
 #define LONG_TIMEOUT   10      /* 4 ms: acknowledgements may wait */
 #define SPREAD	       64u     /* moments at which what has been lost together is repeated */
+#define EARLY	       16u     /* a part of a timeout: then for the first time, */
+#define EARLY_NS       4000000 /* but not before that */
 
 /* Sending, from one call of av_wire_step(). */
 struct sending {
@@ -155,16 +157,32 @@ static void set_active(struct av_wire *w, bool active)
 	w->active = active;
 }
 
+/*
+ * When what has no answer is sent again: after a part of the timeout first, if answers have come
+ * much sooner. What should have shown a gap may be lost, too. @interval_ns: the timeout
+ */
+static uint64_t answer_deadline(const struct av_wire *w, uint64_t interval_ns)
+{
+	uint64_t wait_ns = 4 * w->answer_ns;
+
+	if (wait_ns < EARLY_NS)
+		wait_ns = EARLY_NS;
+	if (wait_ns < interval_ns / EARLY)
+		wait_ns = interval_ns / EARLY;
+	return w->since_ns + (wait_ns < interval_ns ? wait_ns : interval_ns);
+}
+
 /* Nothing more is sent for now: until there is an answer, or room for another packet. */
-static void wait_for_turn(const struct av_qp_ref *end, const struct av_wire *w)
+static void wait_for_turn(const struct av_qp_ref *end, struct av_wire *w)
 {
 	enum av_wait why = is_waiting(end, w) ? AV_WAIT_NO_ANSWER : AV_WAIT_FULL;
-	uint64_t ns = rest_left(end, w);
+	uint64_t rest_ns = rest_left(end, w),
+		 interval_ns = av_retry_limits_of(&end->qp->attr, why).interval_ns;
 
-	if (ns == 0)
-		ns = av_retry_limits_of(&end->qp->attr, why).interval_ns;
+	w->since_ns = av_now_ns();
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
-	av_sq_wait_until(end, why, av_now_ns() + ns);
+	av_sq_wait_until(end, why,
+			 rest_ns ? w->since_ns + rest_ns : answer_deadline(w, interval_ns));
 }
 
 /* What is known of why there is no answer, -errno. */
@@ -179,12 +197,13 @@ static int take_path_error(struct av_wire *w)
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement)
 {
 	struct av_retry_limits p = av_retry_limits_of(&end->qp->attr, AV_WAIT_NO_ANSWER);
-	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
-	uint64_t rest_ns;
+	uint64_t now = av_now_ns(), rest_ns;
 
 	AV_ASSERT_HELD(&end->qp->req_lock);
-	if (end->qp->timeout_spent == 0 && since < now)
-		w->answer_ns = now - since;
+	/* Later, nobody knows which packet is answered. */
+	if (end->qp->timeout_spent == 0 && now < atomic_load(&end->qp->deadline_ns))
+		w->answer_ns = now - w->since_ns;
+	w->since_ns = now;
 	rest_ns = av_window_rest(w->route.window, w->mtu, w->answer_ns);
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
@@ -195,41 +214,57 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 		av_window_acknowledged(w->route.window, w->mtu, now);
 	if (w->icmp_watched)
 		(void)!take_path_error(w);
-	atomic_store(&end->qp->deadline_ns, now + p.interval_ns);
+	atomic_store(&end->qp->deadline_ns, answer_deadline(w, p.interval_ns));
 }
 
 /*
- * The time for an answer or RNR NAK is over. A timeout is a try, unless that host acknowledges
- * other packets: then they are lost on a crowded way rather than for want of a peer, and a try has
- * two. Each takes two intervals at most, so a try takes no more than the four that it may. Source:
- * IBTA volume 1, 9.7.6.1. Return: true: the last try, and the queue pair failed
+ * A timeout is a try, unless that host acknowledges other packets: then they are lost on a crowded
+ * way rather than for want of a peer, and a try has two. Each takes two intervals at most, so a try
+ * takes no more than the four that it may. Source: IBTA volume 1, 9.7.6.1. Return: true: the last
+ * try, and the queue pair failed
+ */
+static bool count_answer_timeout(const struct sending *s, uint64_t since_ns)
+{
+	bool crowded = av_window_heard(s->w->route.window, since_ns);
+	enum av_fault fault =
+		av_retry_count(s->end, AV_WAIT_NO_ANSWER, crowded ? AV_TRY / 2 : AV_TRY);
+
+	if (fault != AV_FAULT_NONE) {
+		s->w->silence = take_path_error(s->w);
+		av_wire_fail_head(s->end, fault);
+		return true;
+	}
+	s->w->icmp_watched = av_retry_is_last(s->end->qp);
+	if (s->w->icmp_watched)
+		av_net_icmp_watch(&s->w->route.path);
+	return false;
+}
+
+/*
+ * The time for an answer or RNR NAK is over, or a part of it, which doubles each time. Return:
+ * true: the queue pair failed
  */
 static bool handle_answer_timeout(const struct sending *s)
 {
 	struct av_retry_limits p = av_retry_limits_of(&s->end->qp->attr, AV_WAIT_NO_ANSWER);
 	struct av_wire *w = s->w;
-	uint64_t now = av_now_ns();
-	bool crowded = av_window_heard(w->route.window, now - p.interval_ns);
-	enum av_fault fault;
+	uint64_t now = av_now_ns(), next;
+	bool early = !w->waits && now - w->since_ns < p.interval_ns;
 
 	if (!w->waits)
 		av_window_lost(w->route.window);
-	if (!w->waits && p.tries) {
-		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, crowded ? AV_TRY / 2 : AV_TRY);
-		if (fault != AV_FAULT_NONE) {
-			w->silence = take_path_error(w);
-			av_wire_fail_head(s->end, fault);
-			return true;
-		}
-		w->icmp_watched = av_retry_is_last(s->end->qp);
-		if (w->icmp_watched)
-			av_net_icmp_watch(&w->route.path);
-	}
+	if (!w->waits && !early && p.tries && count_answer_timeout(s, now - p.interval_ns))
+		return true;
+	if (early)
+		w->answer_ns = (now - w->since_ns) / 2;
+	else
+		w->since_ns = now;
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
 	/* What was lost at the same time is not repeated at the same time. */
+	next = answer_deadline(w, p.interval_ns);
 	av_sq_wait_until(s->end, AV_WAIT_NO_ANSWER,
-			 now + p.interval_ns + p.interval_ns / SPREAD * (w->qpn % SPREAD));
+			 next + (next - now) / SPREAD * (w->qpn % SPREAD));
 	return false;
 }
 
@@ -387,8 +422,7 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 	uint8_t *place;
 
 	if (!atomic_load(&s->w->ack_pending) || !atomic_load(&s->w->carries_acks) ||
-	    !av_operation_carries(m->operation) ||
-	    !av_responder_acquire_soon(s->end))
+	    !av_operation_carries(m->operation) || !av_responder_acquire_soon(s->end))
 		return put_request_packet(s, p);
 	p->carries = true;
 	p->payload_bytes += AV_CARRIED_BYTES;

@@ -15,8 +15,8 @@
 #define MOMENTS 64u
 #define NAK	0x60 /* of a sequence */
 
-/* When packets were sent whose PSN is the first one. */
-static unsigned int tries, naks;
+/* When packets were sent whose PSN is the first one; and how many of the next PSN. */
+static unsigned int tries, seconds, naks;
 static uint64_t tried_ns[MOMENTS];
 static uint32_t first_psn;
 
@@ -28,13 +28,14 @@ static void note(const struct link_packet *p)
 	}
 	if (tries == 0)
 		first_psn = p->net->packet.psn;
+	seconds += p->net->packet.psn == av_psn_after(first_psn, 1);
 	if (p->net->packet.psn == first_psn && tries < MOMENTS)
 		tried_ns[tries++] = turned_clock_ns();
 }
 
 static void begin(void)
 {
-	tries = naks = 0;
+	tries = seconds = naks = 0;
 	link_on_sent = note;
 }
 
@@ -163,6 +164,74 @@ TEST(crowded)
 	assert_int_equal(link_status(0), IBV_WC_RETRY_EXC_ERR);
 	av_window_leave(window);
 	link_close();
+}
+
+/* --- before the timeout ------------------------------------------------------------ */
+
+static const struct {
+	uint8_t timeout;
+	uint64_t first_ns;	  /* of a repetition, after the packet itself */
+	unsigned int least, most; /* repetitions within the first timeout, by queue pair number */
+} earlies[] = {
+	{5, 4096ull << 5, 0, 0}, {9, 4096ull << 9, 0, 0},   {11, 4000000, 1, 2},
+	{12, 4000000, 2, 3},	 {14, 4096ull << 10, 3, 4}, {18, 4096ull << 14, 3, 4},
+};
+
+static void run_for_long(uint8_t timeout, uint64_t slow_ns)
+{
+	static const struct link_exchange e = {
+		.name = "before the timeout",
+		.type = IBV_QPT_RC,
+		.apart = true,
+		.fails = true,
+		.retry_cnt = 1 + 1,
+		.request = {POST(WRITE, 8), POST(WRITE, 8)},
+	};
+	struct link_setting *setting = link_open(&e, NULL, 0);
+
+	begin();
+	link_side[0].end.qp->attr.timeout = timeout;
+	setting->cut[1] = slow_ns == 0;
+	setting->slow_ns[1] = slow_ns;
+	do {
+		link_post();
+		link_poll();
+	} while (link_step());
+	link_on_sent = NULL;
+}
+
+/* Sooner than a timeout, twice as late each time, and not counted as a try. */
+TEST(a_part_of_the_timeout)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(earlies); i++) {
+		uint64_t timeout_ns = 4096ull << earlies[i].timeout, before = 0, ns;
+		unsigned int early = 0;
+
+		run_for_long(earlies[i].timeout, 0);
+		assert_int_equal(tried_ns[1] - tried_ns[0], earlies[i].first_ns);
+		for (unsigned int t = 1; t < tries; t++, before = ns) {
+			ns = tried_ns[t] - tried_ns[0];
+			early += ns < timeout_ns;
+			if (t > 1 && ns < timeout_ns)
+				assert_in_range(ns, 2 * before, 4 * before);
+		}
+		assert_in_range(early, earlies[i].least, earlies[i].most);
+		assert_int_equal(link_status(0), IBV_WC_RETRY_EXC_ERR);
+		assert_in_range(link_side[0].last_ns - tried_ns[0], 2 * timeout_ns, 8 * timeout_ns);
+		link_close();
+	}
+}
+
+/* A peer that takes its time is asked again once more only until that is known. */
+TEST(a_slow_peer)
+{
+	for (uint64_t slow_ns = 1000000; slow_ns < 60000000; slow_ns += 1000000) {
+		run_for_long(14, slow_ns);
+		assert_int_equal(tries > 1, slow_ns + 2 * LINK_NS > earlies[4].first_ns);
+		assert_int_equal(seconds, 1);
+		assert_int_equal(link_status(1), IBV_WC_SUCCESS);
+		link_close();
+	}
 }
 
 /* --- why -------------------------------------------------------------------------- */
