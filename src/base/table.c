@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/table.h"
 
-#include <stdlib.h>
-
 #include "base/thread.h"
 
 /* Return: NULL: no memory, or beyond the table */
 static _Atomic(void *) *entry_of(struct av_table *table, uint32_t id)
 {
-	_Atomic(void *) *chunk, *none = NULL;
+	_Atomic(void *) *chunk;
 
 	if (id >= AV_TABLE_CHUNKS * AV_TABLE_CHUNK)
 		return NULL;
-	chunk = atomic_load(&table->chunk[id / AV_TABLE_CHUNK]);
-	if (!chunk) {
-		chunk = calloc(AV_TABLE_CHUNK, sizeof(*chunk));
-		if (!chunk)
-			return NULL;
-		if (!atomic_compare_exchange_strong(&table->chunk[id / AV_TABLE_CHUNK], &none,
-						    chunk)) {
-			free(chunk);
-			chunk = none;
-		}
-	}
-	return &chunk[id % AV_TABLE_CHUNK];
+	chunk = AV_MADE_ONCE(&table->chunk[id / AV_TABLE_CHUNK], AV_TABLE_CHUNK);
+	return chunk ? &chunk[id % AV_TABLE_CHUNK] : NULL;
 }
 
 int av_table_set(struct av_table *table, uint32_t id, void *object)

@@ -4,8 +4,26 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/compiler.h"
+
+/*
+ * @count objects, all zero, made when they are first needed, by whichever thread. @at: the _Atomic
+ * pointer to them, NULL before. NULL: no memory
+ */
+#define AV_MADE_ONCE(at, count)                                         \
+	({                                                              \
+		__auto_type have = atomic_load(at);                     \
+		__typeof__(have) none = NULL;                           \
+                                                                        \
+		if (!have && (have = calloc(count, sizeof(*have))) &&   \
+		    !atomic_compare_exchange_strong(at, &none, have)) { \
+			free(have);                                     \
+			have = none;                                    \
+		}                                                       \
+		have;                                                   \
+	})
 
 #define AV_TABLE_CHUNKS 1024u
 #define AV_TABLE_CHUNK	1024u

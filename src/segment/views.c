@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/real_calls.h"
+#include "base/table.h"
 #include "base/thread.h"
 #include "segment/segment.h"
 
@@ -304,12 +305,6 @@ static bool next_unmapped(const struct making *m, const struct stat *st, uint32_
 	return false;
 }
 
-static bool map_extent(const struct making *m, const struct av_file_extent *p, int fd)
-{
-	return av_mmap(m->v->base + (p->begin - m->v->begin), p->end - p->begin, PROT_NONE,
-		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)p->offset) != MAP_FAILED;
-}
-
 /* Files of disks are none of ours: their time of modification would change, and they are slow. */
 static bool is_of_memory(int fd, const struct stat *wanted)
 {
@@ -329,7 +324,9 @@ static void map_file_extents(struct making *m, int fd, const struct stat *st)
 	if (!is_of_memory(fd, st))
 		return;
 	for (uint32_t i = 0; next_unmapped(m, st, &i, &p); i++)
-		if (map_extent(m, &p, fd)) {
+		if (av_mmap(m->v->base + (p.begin - m->v->begin), p.end - p.begin, PROT_NONE,
+			    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+			    (off_t)p.offset) != MAP_FAILED) {
 			m->done[i / 64] |= 1ull << i % 64;
 			m->missing--;
 		}
@@ -553,23 +550,6 @@ void av_views_forget(struct av_seg *seg)
 	forget_pages_owners(seg);
 }
 
-static struct av_file_views *views_of(struct av_seg *seg)
-{
-	struct av_file_views *views = atomic_load_explicit(&seg->views, memory_order_acquire),
-			     *none = NULL;
-
-	if (av_likely(views != NULL))
-		return views;
-	views = calloc(1, sizeof(*views));
-	if (!views)
-		return NULL;
-	pthread_mutex_init(&views->mutex, NULL);
-	if (atomic_compare_exchange_strong(&seg->views, &none, views))
-		return views;
-	free(views);
-	return none;
-}
-
 /* A peer that says nonsense may have had the view end meanwhile. */
 static void *within(struct view *v, uint64_t serial, uint64_t addr, uint64_t len)
 {
@@ -587,7 +567,7 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 {
 	struct av_file_run *run = av_seg_at(seg, at, sizeof(*run));
 	uint64_t serial = run ? atomic_load_explicit(&run->serial, memory_order_acquire) : 0;
-	struct av_file_views *views = serial ? views_of(seg) : NULL;
+	struct av_file_views *views = serial ? AV_MADE_ONCE(&seg->views, 1) : NULL;
 	struct view *v = views ? find_file_view(views, serial) : NULL;
 
 	if (!views)

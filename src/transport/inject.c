@@ -189,7 +189,7 @@ enum port_wish { PORT_NOTHING, PORT_DOWN, PORT_UP };
 
 static struct av_injections *inject_of(struct av_seg *seg)
 {
-	return AV_OBSERVER_MEMORY(&seg->inject);
+	return AV_MADE_ONCE(&seg->inject, 1);
 }
 
 /* Some rule may go by the clock: the timer looks at it. */

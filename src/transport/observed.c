@@ -58,7 +58,7 @@ bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint6
 static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
 {
 	struct av_send_sums *sums =
-		make ? AV_OBSERVER_MEMORY(&end->seg->sums) : atomic_load(&end->seg->sums);
+		make ? AV_MADE_ONCE(&end->seg->sums, 1) : atomic_load(&end->seg->sums);
 
 	return sums && end->qp->index < AV_OBSERVED_QPS ? &sums->at[end->qp->index] : NULL;
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/table.h"
 #include "net/net.h"
 #include "segment/observers.h"
 #include "transport/execution.h"
@@ -62,23 +63,6 @@ struct av_observer {
 
 /* Queue pairs of a segment, by index: what an observer keeps of each is in an array. */
 #define AV_OBSERVED_QPS (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
-
-/*
- * What an observer keeps of an own segment, all zero when it is first needed. @at: the segment's
- * _Atomic pointer to it. NULL: no memory
- */
-#define AV_OBSERVER_MEMORY(at)                                          \
-	({                                                              \
-		__auto_type have = atomic_load(at);                     \
-		__typeof__(have) none = NULL;                           \
-                                                                        \
-		if (!have && (have = calloc(1, sizeof(*have))) &&       \
-		    !atomic_compare_exchange_strong(at, &none, have)) { \
-			free(have);                                     \
-			have = none;                                    \
-		}                                                       \
-		have;                                                   \
-	})
 
 extern const struct av_observer av_capture_observer, av_fault_observer, av_strict_observer;
 

@@ -39,7 +39,7 @@ struct av_strict {
 
 static struct turn *get_turn(const struct av_qp_ref *end)
 {
-	struct av_strict *all = AV_OBSERVER_MEMORY(&end->seg->strict);
+	struct av_strict *all = AV_MADE_ONCE(&end->seg->strict, 1);
 
 	return all && end->qp->index < AV_OBSERVED_QPS ? &all->at[end->qp->index] : NULL;
 }
@@ -61,7 +61,7 @@ bool av_strict_puts_off(const struct av_qp_ref *end, uint32_t qpn, enum ibv_even
 {
 	static _Atomic uint64_t last;
 	struct av_strict *all = end->seg->own && uses(end, AV_FREEDOM_LATE_EVENTS)
-					? AV_OBSERVER_MEMORY(&end->seg->strict)
+					? AV_MADE_ONCE(&end->seg->strict, 1)
 					: NULL;
 	uint64_t was, now, none = 0;
 

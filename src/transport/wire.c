@@ -173,25 +173,10 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 	av_window_active(w->route.window, true);
 }
 
-/* The table of the segment's queue pairs on the wire, made by the first one. */
-static struct av_table *table_of(struct av_seg *seg)
-{
-	struct av_table *table = atomic_load(&seg->wires), *none = NULL;
-
-	if (table)
-		return table;
-	table = calloc(1, sizeof(*table));
-	if (table && !atomic_compare_exchange_strong(&seg->wires, &none, table)) {
-		free(table);
-		return none;
-	}
-	return table;
-}
-
 /* Publish it. Return: 0 or ENOMEM, and it is still the caller's */
 static int keep_wire(const struct av_qp_ref *end, struct av_wire *w)
 {
-	struct av_table *table = table_of(end->seg);
+	struct av_table *table = AV_MADE_ONCE(&end->seg->wires, 1);
 
 	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
 }
