@@ -188,12 +188,7 @@ enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fau
 enum av_fault av_op_write(struct av_work *w)
 {
 	enum av_fault fault = av_find_buffers(w->req, w->fragment, w->wqe, 0, &w->local);
-	struct av_mem_request req = {
-		.access = IBV_ACCESS_REMOTE_WRITE,
-		.payload = true,
-		.addr = w->wqe->remote_addr,
-		.length = w->wqe->bytes,
-	};
+	struct av_mem_request req = AV_WRITE_TO(w->wqe);
 	struct av_spans remote;
 
 	if (fault == AV_FAULT_NONE)

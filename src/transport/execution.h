@@ -319,6 +319,13 @@ struct av_work {
 	uint64_t now_ns;	 /* coarse clock, read once */
 };
 
+/* The destination of a WRITE, for av_work_remote(). */
+#define AV_WRITE_TO(wqe)                                            \
+	((struct av_mem_request){.access = IBV_ACCESS_REMOTE_WRITE, \
+				 .payload = true,                   \
+				 .addr = (wqe)->remote_addr,        \
+				 .length = (wqe)->bytes})
+
 /* Record that the request has to wait for @why. Return: false */
 static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 {

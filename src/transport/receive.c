@@ -494,12 +494,7 @@ enum av_fault av_op_send(struct av_work *w)
 enum av_fault av_op_write_imm(struct av_work *w)
 {
 	enum av_fault fault = av_find_buffers(w->req, w->fragment, w->wqe, 0, &w->local);
-	struct av_mem_request req = {
-		.access = IBV_ACCESS_REMOTE_WRITE,
-		.payload = true,
-		.addr = w->wqe->remote_addr,
-		.length = w->wqe->bytes,
-	};
+	struct av_mem_request req = AV_WRITE_TO(w->wqe);
 	const struct av_rq_wqe *request;
 	struct av_message msg;
 	struct av_spans remote;
