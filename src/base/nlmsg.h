@@ -63,20 +63,17 @@ static inline size_t av_nl_size(const struct av_nl_out *out)
 
 void av_nl_put(struct av_nl_out *out, unsigned int type, const void *payload, size_t len);
 
-static inline void av_nl_put_u8(struct av_nl_out *out, unsigned int type, uint8_t value)
-{
-	av_nl_put(out, type, &value, sizeof(value));
-}
+/* Defines av_nl_put_NAME(), for a number of that type. */
+#define AV_NL_PUT(name, number)                                                       \
+	static inline void av_nl_put_##name(struct av_nl_out *out, unsigned int type, \
+					    number value)                             \
+	{                                                                             \
+		av_nl_put(out, type, &value, sizeof(value));                          \
+	}
 
-static inline void av_nl_put_u32(struct av_nl_out *out, unsigned int type, uint32_t value)
-{
-	av_nl_put(out, type, &value, sizeof(value));
-}
-
-static inline void av_nl_put_u64(struct av_nl_out *out, unsigned int type, uint64_t value)
-{
-	av_nl_put(out, type, &value, sizeof(value));
-}
+AV_NL_PUT(u8, uint8_t)
+AV_NL_PUT(u32, uint32_t)
+AV_NL_PUT(u64, uint64_t)
 
 static inline void av_nl_put_text(struct av_nl_out *out, unsigned int type, const char *text)
 {

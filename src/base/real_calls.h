@@ -19,60 +19,35 @@
  * librdmacm, which use this library. Return: as the C library; but they are no cancellation points
  */
 
-static inline int av_raw_socket(int domain, int type, int protocol)
-{
-	return (int)syscall(SYS_socket, domain, type, protocol);
-}
+/* Defines av_raw_NAME(): system call @number. */
+#define AV_RAW_CALL(type, name, number, params, ...)             \
+	static inline type av_raw_##name params                  \
+	{                                                        \
+		return (type)syscall(SYS_##number, __VA_ARGS__); \
+	}
 
-static inline int av_raw_bind(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-	return (int)syscall(SYS_bind, fd, address, bytes);
-}
-
-static inline int av_raw_connect(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-	return (int)syscall(SYS_connect, fd, address, bytes);
-}
-
-static inline int av_raw_listen(int fd, int backlog)
-{
-	return (int)syscall(SYS_listen, fd, backlog);
-}
-
-static inline int av_raw_getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
-{
-	return (int)syscall(SYS_getsockname, fd, address, bytes);
-}
-
-static inline int av_raw_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
-{
-	return (int)syscall(SYS_getsockopt, fd, level, name, value, bytes);
-}
-
-static inline int av_raw_setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
-{
-	return (int)syscall(SYS_setsockopt, fd, level, name, value, bytes);
-}
-
-static inline ssize_t av_raw_send(int fd, const void *from, size_t bytes, int flags)
-{
-	return syscall(SYS_sendto, fd, from, bytes, flags, NULL, 0);
-}
-
-static inline ssize_t av_raw_recv(int fd, void *to, size_t bytes, int flags)
-{
-	return syscall(SYS_recvfrom, fd, to, bytes, flags, NULL, NULL);
-}
-
-static inline ssize_t av_raw_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	return syscall(SYS_sendmsg, fd, message, flags);
-}
-
-static inline ssize_t av_raw_recvmsg(int fd, struct msghdr *message, int flags)
-{
-	return syscall(SYS_recvmsg, fd, message, flags);
-}
+AV_RAW_CALL(int, socket, socket, (int domain, int type, int protocol), domain, type, protocol)
+AV_RAW_CALL(int, bind, bind, (int fd, const struct sockaddr *address, socklen_t bytes), fd, address,
+	    bytes)
+AV_RAW_CALL(int, connect, connect, (int fd, const struct sockaddr *address, socklen_t bytes), fd,
+	    address, bytes)
+AV_RAW_CALL(int, listen, listen, (int fd, int backlog), fd, backlog)
+AV_RAW_CALL(int, getsockname, getsockname, (int fd, struct sockaddr *address, socklen_t *bytes), fd,
+	    address, bytes)
+AV_RAW_CALL(int, getsockopt, getsockopt,
+	    (int fd, int level, int name, void *value, socklen_t *bytes), fd, level, name, value,
+	    bytes)
+AV_RAW_CALL(int, setsockopt, setsockopt,
+	    (int fd, int level, int name, const void *value, socklen_t bytes), fd, level, name,
+	    value, bytes)
+AV_RAW_CALL(ssize_t, send, sendto, (int fd, const void *from, size_t bytes, int flags), fd, from,
+	    bytes, flags, NULL, 0)
+AV_RAW_CALL(ssize_t, recv, recvfrom, (int fd, void *to, size_t bytes, int flags), fd, to, bytes,
+	    flags, NULL, NULL)
+AV_RAW_CALL(ssize_t, sendmsg, sendmsg, (int fd, const struct msghdr *message, int flags), fd,
+	    message, flags)
+AV_RAW_CALL(ssize_t, recvmsg, recvmsg, (int fd, struct msghdr *message, int flags), fd, message,
+	    flags)
 
 /* @timeout_ms: negative: no timeout */
 static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)

@@ -113,30 +113,26 @@ enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uint32_t ac
 static struct av_flight_record *note_bind(enum av_check found, const struct av_window_bind *bind,
 					  const struct av_key *w, const struct av_key *region)
 {
-	switch (found) {
-	case AV_CHECK_BIND_WINDOW:
-		return av_diag_note(found, bind->rkey, bind->window);
-	case AV_CHECK_BIND_PD:
-		return av_diag_note(found, bind->pd, w->pd);
-	case AV_CHECK_BIND_FLAGS:
-		return av_diag_note(found, bind->access, AV_WINDOW_ACCESS);
-	case AV_CHECK_BIND_TYPE:
-		return av_diag_note(found, bind->access, bind->length);
-	case AV_CHECK_BIND_LENGTH:
-		return av_diag_note(found, bind->length, bind->region);
-	case AV_CHECK_BIND_REGION:
-		return av_diag_note(found, bind->region, region->key);
-	case AV_CHECK_BIND_REGION_PD:
-		return av_diag_note(found, bind->pd, region->pd);
-	case AV_CHECK_BIND_REGION_FLAG:
-		return av_diag_note(found, IBV_ACCESS_MW_BIND, region->access);
-	case AV_CHECK_BIND_RIGHTS:
-		return av_diag_note(found, bind->access, region->access);
-	case AV_CHECK_BIND_RANGE:
-		return note_range(found, region, bind->addr, bind->length);
-	default:
-		return av_diag_note(found, bind->rkey, w->key);
-	}
+	const struct {
+		enum av_check check;
+		uint64_t wanted, limit;
+	} rows[] = {
+		{AV_CHECK_BIND_WINDOW, bind->rkey, bind->window},
+		{AV_CHECK_BIND_PD, bind->pd, w->pd},
+		{AV_CHECK_BIND_FLAGS, bind->access, AV_WINDOW_ACCESS},
+		{AV_CHECK_BIND_TYPE, bind->access, bind->length},
+		{AV_CHECK_BIND_LENGTH, bind->length, bind->region},
+		{AV_CHECK_BIND_REGION, bind->region, region->key},
+		{AV_CHECK_BIND_REGION_PD, bind->pd, region->pd},
+		{AV_CHECK_BIND_REGION_FLAG, IBV_ACCESS_MW_BIND, region->access},
+		{AV_CHECK_BIND_RIGHTS, bind->access, region->access},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++)
+		if (rows[i].check == found)
+			return av_diag_note(found, rows[i].wanted, rows[i].limit);
+	return found == AV_CHECK_BIND_RANGE ? note_range(found, region, bind->addr, bind->length)
+					    : av_diag_note(found, bind->rkey, w->key);
 }
 
 /* @key: as which the window, or its region, is named */

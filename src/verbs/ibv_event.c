@@ -394,37 +394,30 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell_record *record,
 				struct ibv_async_event *event)
 {
-	struct av_srq *srq;
-	struct av_qp *qp;
-	struct av_cq *cq;
-
+#define DELIVER(table, type, number, member)                                   \
+	do {                                                                   \
+		struct type *found = av_table_get(&ctx->table, record->index); \
+		if (!found || found->number != record->id)                     \
+			return false;                                          \
+		count_delivered(&found->ibv.mutex, &found->async_delivered);   \
+		event->element.member = &found->ibv;                           \
+	} while (0)
 	event->event_type = (enum ibv_event_type)record->event;
 	switch (record->kind) {
 	case AV_SLAB_QP:
-		qp = av_table_get(&ctx->qps, record->index);
-		if (!qp || qp->ibv.qp_num != record->id)
-			return false;
-		count_delivered(&qp->ibv.mutex, &qp->async_delivered);
-		event->element.qp = &qp->ibv;
+		DELIVER(qps, av_qp, ibv.qp_num, qp);
 		return true;
 	case AV_SLAB_CQ:
-		cq = av_table_get(&ctx->cqs, record->index);
-		if (!cq || cq->id != record->id)
-			return false;
-		count_delivered(&cq->ibv.mutex, &cq->async_delivered);
-		event->element.cq = &cq->ibv;
+		DELIVER(cqs, av_cq, id, cq);
 		return true;
 	case AV_SLAB_RQ:
-		srq = av_table_get(&ctx->srqs, record->index);
-		if (!srq || srq->id != record->id)
-			return false;
-		count_delivered(&srq->ibv.mutex, &srq->async_delivered);
-		event->element.srq = &srq->ibv;
+		DELIVER(srqs, av_srq, id, srq);
 		return true;
 	default:
 		event->element.port_num = (int)record->index;
 		return true;
 	}
+#undef DELIVER
 }
 
 AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)

@@ -256,40 +256,23 @@ static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, uint32_t opcode, u
 	return wqe;
 }
 
-static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	(void)begin_next_wqe(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
-}
+/* Defines a builder that needs no more than that. */
+#define BUILD(name, params, opcode, rkey, addr, imm)               \
+	static void name params                                    \
+	{                                                          \
+		(void)begin_next_wqe(ex, opcode, rkey, addr, imm); \
+	}
 
-static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
-{
-	(void)begin_next_wqe(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
-}
-
-static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	(void)begin_next_wqe(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
-}
-
-static void wr_send(struct ibv_qp_ex *ex)
-{
-	(void)begin_next_wqe(ex, IBV_WR_SEND, 0, 0, 0);
-}
-
-static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
-{
-	(void)begin_next_wqe(ex, IBV_WR_SEND_WITH_IMM, 0, 0, imm);
-}
-
-static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
-{
-	(void)begin_next_wqe(ex, IBV_WR_SEND_WITH_INV, 0, 0, rkey);
-}
-
-static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
-{
-	(void)begin_next_wqe(ex, IBV_WR_LOCAL_INV, 0, 0, rkey);
-}
+BUILD(wr_rdma_write, (struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr), IBV_WR_RDMA_WRITE, rkey,
+      addr, 0)
+BUILD(wr_rdma_write_imm, (struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr, __be32 imm),
+      IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm)
+BUILD(wr_rdma_read, (struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr), IBV_WR_RDMA_READ, rkey,
+      addr, 0)
+BUILD(wr_send, (struct ibv_qp_ex * ex), IBV_WR_SEND, 0, 0, 0)
+BUILD(wr_send_imm, (struct ibv_qp_ex * ex, __be32 imm), IBV_WR_SEND_WITH_IMM, 0, 0, imm)
+BUILD(wr_send_inv, (struct ibv_qp_ex * ex, uint32_t rkey), IBV_WR_SEND_WITH_INV, 0, 0, rkey)
+BUILD(wr_local_inv, (struct ibv_qp_ex * ex, uint32_t rkey), IBV_WR_LOCAL_INV, 0, 0, rkey)
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
