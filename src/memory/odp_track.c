@@ -36,12 +36,6 @@ static const struct seen *find_seen(uint32_t ref, uint64_t unmaps, uint64_t addr
 	return NULL;
 }
 
-static void cache_seen_vma(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bool watched)
-{
-	seen[seen_next++ % SEEN] =
-		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
-}
-
 /* By number: callers hold queue pair locks, and the library's versions are cancellation points. */
 static void close_fd(int fd)
 {
@@ -128,7 +122,8 @@ static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint
 			again++;
 			continue;
 		}
-		cache_seen_vma(ref, unmaps, &vma, watched);
+		seen[seen_next++ % SEEN] =
+			(struct seen){ref, unmaps, vma.begin, vma.end, watched && vma.anonymous};
 		if (vma.end > last)
 			return true;
 		addr = vma.end;

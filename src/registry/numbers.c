@@ -21,12 +21,6 @@ static bool index_free(uint32_t i)
 	return qpn_free(atomic_load(&av_dir->qpn[i]));
 }
 
-/* The tag of an index that is about to be used again, or for the first time. */
-static uint32_t tag_after(uint64_t word)
-{
-	return (word == 0 ? av_dir->qpn_tag : (uint32_t)word + 1) & TAG_MASK;
-}
-
 /* --- claiming --------------------------------------------------------------------- */
 
 /*
@@ -124,7 +118,8 @@ static int claim_qpn(uint32_t ref, uint32_t index)
 		if (!i)
 			return -ENOMEM;
 		word = atomic_load(&av_dir->qpn[i]);
-		tag = tag_after(word);
+		/* 0: the index is used for the first time. */
+		tag = (word == 0 ? av_dir->qpn_tag : (uint32_t)word + 1) & TAG_MASK;
 	} while (!qpn_free(word) || !atomic_compare_exchange_strong(&av_dir->qpn[i], &word,
 								    qpn_word(ref, index, tag)));
 	atomic_store(&av_dir->proc[AV_REF_SLOT(av_lock_self)].qpn, i);

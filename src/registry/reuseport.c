@@ -75,13 +75,6 @@ static void reap_reuseport_members(struct av_dir_reuseport *g)
 			remove_at(g, i);
 }
 
-static bool matches_reuseport_group(const struct av_dir_reuseport *g, uint64_t netns,
-				    const uint8_t address[16])
-{
-	return count_reuseport_members(g) > 0 && g->netns == netns &&
-	       memcmp(g->address, address, 16) == 0;
-}
-
 /* NULL: there are too many. */
 static struct av_dir_reuseport *find_or_make(uint64_t netns, const uint8_t address[16])
 {
@@ -91,7 +84,8 @@ static struct av_dir_reuseport *find_or_make(uint64_t netns, const uint8_t addre
 		struct av_dir_reuseport *g = &av_dir->reuseport[i];
 
 		reap_reuseport_members(g);
-		if (matches_reuseport_group(g, netns, address))
+		if (count_reuseport_members(g) > 0 && g->netns == netns &&
+		    memcmp(g->address, address, 16) == 0)
 			return g;
 		if (!free && count_reuseport_members(g) == 0)
 			free = g;

@@ -125,16 +125,6 @@ static bool is_a(const struct av_misuse_object *of, const char *kind)
 	return strcmp(of->kind, kind) == 0;
 }
 
-/* Writes the number as programs and explanations do. A region's is its key. */
-static int format_object_number(char *to, size_t size, const struct av_misuse_object *of)
-{
-	return snprintf(to, size,
-			is_a(of, "QP")	 ? "0x%06x: "
-			: is_a(of, "MR") ? "0x%x: "
-					 : "%u: ",
-			of->number);
-}
-
 static int format_finding_line(char *to, size_t size, const struct av_finding *f,
 			       const struct av_sources *sources, bool json)
 {
@@ -150,7 +140,12 @@ static int format_finding_line(char *to, size_t size, const struct av_finding *f
 				misuses[f->misuse].name, (int)getpid(), device, f->of.kind,
 				f->of.number, f->count, where);
 	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s ", (int)getpid(), device, f->of.kind);
-	n += format_object_number(to + n, size - (size_t)n, &f->of);
+	/* The number as programs and explanations write it. A region's is its key. */
+	n += snprintf(to + n, size - (size_t)n,
+		      is_a(&f->of, "QP")   ? "0x%06x: "
+		      : is_a(&f->of, "MR") ? "0x%x: "
+					   : "%u: ",
+		      f->of.number);
 	if (f->count > 1)
 		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
 	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,
