@@ -8,6 +8,7 @@
 - A file includes headers of its own room (folder of src/) and of those below it in ROOMS.
 - A module is NAME.c and NAME.h.
   Inside a room, no more than three of them include each other, directly or by way of others.
+- A file includes nothing that a header of its own room includes for it.
 - No two .c files have the same name, and no functions of two modules of src/: a debugger, a
   profile and a search show the name alone.
 - A header of ours has "#pragma once"; a public one a guard that says where the header is.
@@ -57,6 +58,7 @@ RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
 # A definition: at column 0, its brace in a line of its own.
 FUNCTION = re.compile(r"^(?!#|typedef)[A-Za-z_][\w \t*]*?[\s*](\w+)\([^{};]*\)[^{};()]*\n\{$", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+ANY_INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.M)
 
 
 def may_use(user, room):
@@ -98,6 +100,30 @@ def check_layers(root):
             yield from check_room(root, path, folder.name)
     for path in sources(root / "tools"):
         yield from check_room(root, path, "tools")
+
+
+def brought(root, header):
+    """What a header of src/ includes, directly or by way of others."""
+    found, todo = set(), [header]
+    while todo:
+        path = root / "src" / todo.pop()
+        if path.is_file():
+            new = set(ANY_INCLUDE.findall(path.read_text(encoding="utf-8"))) - found
+            todo += new
+            found |= new
+    return found
+
+
+def check_includes(root):
+    """The header of the file's own name may be included all the same."""
+    for path in sources(root / "src"):
+        name = path.relative_to(root / "src")
+        wanted = set(ANY_INCLUDE.findall(path.read_text(encoding="utf-8")))
+        for header in sorted(wanted):
+            if header.split("/")[0] != name.parts[0]:
+                continue
+            for other in sorted(brought(root, header) & wanted - {str(name.with_suffix(".h"))}):
+                yield f"src/{name}: {header} includes {other}"
 
 
 def modules(folder):
@@ -200,6 +226,7 @@ def main():
         found = list(check_names(args.root, ["tests"]))
     else:
         found = [*check_layers(args.root), *check_cycles(args.root),
+                 *check_includes(args.root),
                  *check_names(args.root, ["src", "tools", "bench"]),
                  *check_function_names(args.root), *check_guards(args.root),
                  *check_words(args.root)]

@@ -5,8 +5,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/real_calls.h"

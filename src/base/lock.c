@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/lock.h"
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "base/wait.h"
 

@@ -11,7 +11,6 @@
 #include <sys/queue.h>
 
 #include "base/clock.h"
-#include "base/compiler.h"
 #include "base/file.h"
 #include "base/real_calls.h"
 

@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "base/real_calls.h"
 
 /* The instructions, and how to detect them. */

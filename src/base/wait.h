@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/compiler.h"
 #include "base/file.h"
 
 /*

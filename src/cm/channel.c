@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/id.h"
 
 #include <fcntl.h>
 #include <unistd.h>

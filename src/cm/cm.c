@@ -2,8 +2,6 @@
 #include "cm/cm.h"
 
 #include "base/thread.h"
-#include "cm/cm_address.h"
-#include "cm/id.h"
 #include "copy/copy.h"
 #include "wire/address.h"
 #include "segment/pages.h"

@@ -2,7 +2,6 @@
 #include "cm/cm_address.h"
 
 #include <infiniband/ib.h>
-#include <unistd.h>
 
 #include "base/real_calls.h"
 #include "base/thread.h"

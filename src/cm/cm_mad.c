@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include "cm/cm_address.h"
 #include "wire/address.h"
 #include "segment/observers.h"
 #include "transport/transport.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/cm.h"
-#include "cm/id.h"
 
 /* Commands of a connection: asking, listening, accepting, refusing, confirming, ending. */
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/blocks.h"
 
-#include <fcntl.h>
-#include <linux/falloc.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/sysinfo.h>

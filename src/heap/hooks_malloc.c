@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/thread.h"
 #include "heap/blocks.h"

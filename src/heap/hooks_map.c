@@ -8,7 +8,6 @@
  * here once more (av_block_leave()).
  */
 #include <stdarg.h>
-#include <string.h>
 
 #include "base/thread.h"
 #include "memory/region.h"

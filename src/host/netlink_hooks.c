@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "host/hooks.h"
-
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 

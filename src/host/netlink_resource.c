@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "host/hooks.h"
 
 #include <endian.h>
 #include <rdma/rdma_netlink.h>

@@ -9,7 +9,6 @@
 
 #include "base/thread.h"
 #include "cm/cm.h"
-#include "host/hooks.h"
 
 #define FD_LINK_BYTES	 48 /* "/proc/thread-self/fd/N" */
 #define SIGNAL_SET_BYTES 8  /* the kernel's */

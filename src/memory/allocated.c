@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/real_calls.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "memory/key.h"
 
 /* --- revocation: vm.c says how ---------------------------------------------------- */
 

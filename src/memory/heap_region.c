@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "memory/key.h"
 #include "memory/odp.h"
 
 struct region {

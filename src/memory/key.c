@@ -5,7 +5,6 @@
 
 #include "base/thread.h"
 #include "base/wait.h"
-#include "observe/check.h"
 #include "observe/freedom.h"
 
 /* Claiming pin words, and waiting until they are free. */

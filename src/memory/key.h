@@ -7,9 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"

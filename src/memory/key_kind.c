@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kinds of keys, a row for each. A plain region is found before this: av_mem_is_plain(). */
-#include "memory/translate.h"
 
-#include "memory/key.h"
 #include "memory/odp.h"
 #include "memory/region.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/translate.h"
 
 #include <sched.h>
 
-#include "memory/key.h"
 #include "memory/region.h"
 
 static uint64_t klm_list_bytes(uint32_t capacity)

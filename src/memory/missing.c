@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "memory/region.h"
 

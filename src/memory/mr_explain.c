@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include "memory/key.h"
-
 /* What is said of an entry, which may be changing. AV_KEY_NONE: its index was never used. */
 AV_RACY static struct av_key snapshot_key_fields(const struct av_key *k)
 {

@@ -25,14 +25,12 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "memory/key.h"
 #include "memory/region.h"
 
 #ifndef UFFD_FEATURE_WP_ASYNC

@@ -2,10 +2,7 @@
 /* The kernel populates one piece after the other, and each is then marked valid. */
 #include "memory/odp.h"
 
-#include <signal.h>
-
 #include "base/thread.h"
-#include "memory/key.h"
 #include "memory/region.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp.h"
 
-#include "memory/key.h"
-
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
 #define L1_ENTRIES (1u << AV_ODP_L1_SHIFT)

@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/key.h"
 #include "memory/region.h"
 
 /* What this thread has handled lately; valid while the context's @unmaps is unchanged. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include "memory/key.h"
 #include "memory/odp.h"
 
 const char *av_region_memory_name(enum av_region_memory memory)

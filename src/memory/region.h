@@ -8,7 +8,6 @@
 
 #include <sys/mman.h>
 
-#include "memory/key.h"
 #include "memory/translate.h"
 
 /* === region ====================================================================== */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/key.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>

@@ -2,7 +2,6 @@
 /* The checks of a translation, in the specification's order: key, domain, access, range. */
 #include "memory/translate.h"
 
-#include "memory/key.h"
 #include "observe/freedom.h"
 
 /* --- pins ------------------------------------------------------------------------ */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/translate.h"
 
 #include <sched.h>
 
-#include "base/clock.h"
 #include "memory/odp.h"
 #include "memory/region.h"
 

@@ -9,7 +9,6 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "wire/address.h"
-#include "net/net.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/real_calls.h"
 #include "wire/address.h"

@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "observe/check.h"
-#include "observe/flight.h"
 #include "observe/wr_opcode.h"
 
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "observe/check.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 

@@ -3,7 +3,6 @@
 #include "queue/cq.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

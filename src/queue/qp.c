@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/qp.h"
 
-#include "queue/rq.h"
-
 /* Setting up and taking down the shared part of a queue pair. */
 
 static uint32_t compute_sq_stride(const struct ibv_qp_cap *cap, uint32_t max_operand)

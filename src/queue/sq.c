@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Putting send requests into the ring: the checks of ibv_post_send(3) that fail at once. */
 #include "queue/qp.h"
-#include "queue/rq.h"
 
 struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number)
 {

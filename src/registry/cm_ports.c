@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "registry/directory.h"
 #include "wire/address.h"
 
 #define ROWS AV_DIR_CM_PORTS

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "observe/flight.h"
-#include "registry/directory.h"
 #include "registry/tables.h"
 
 /* What devices count, and the gauges of contexts. */

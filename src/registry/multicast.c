@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "registry/directory.h"
-
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "registry/directory.h"
-
 /* The kernel knows one lock per process. Guarded by the directory's mutex. */
 struct hold {
 	off_t byte;

@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "registry/directory.h"
-
 #define NAME	     "p%u-%u"
 #define NAME_OF(ref) AV_REF_SLOT(ref), (ref) >> AV_REF_SLOT_BITS
 

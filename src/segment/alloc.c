@@ -17,7 +17,6 @@
 #include "observe/freedom.h"
 #include "registry/tables.h"
 #include "segment/observers.h"
-#include "segment/segment.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25

@@ -12,7 +12,6 @@
 
 #include "base/real_calls.h"
 #include "observe/check.h"
-#include "segment/segment.h"
 
 #define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() skips */
 

@@ -14,7 +14,6 @@
 #include "base/real_calls.h"
 #include "base/table.h"
 #include "base/thread.h"
-#include "segment/segment.h"
 
 /* --- the shared heap ------------------------------------------------------------- */
 

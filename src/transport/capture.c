@@ -8,8 +8,6 @@
 #include "base/thread.h"
 #include "device/port.h"
 #include "observe/pcapng.h"
-#include "transport/execution.h"
-#include "transport/rules.h"
 
 /* --- files ------------------------------------------------------------------------ */
 

@@ -2,8 +2,6 @@
 /* Messages that both sides copy. */
 #include "transport/execution.h"
 
-#include "transport/rules.h"
-
 static_assert(AV_MAX_MSG_BYTES / AV_COOP_CHUNK + 1 < 1u << 16,
 	      "chunks of a message count in 16 bits");
 static_assert(AV_COOP_MIN > AV_COOP_CHUNK + AV_COOP_REST, "there is something to share");

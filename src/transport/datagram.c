@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/execution.h"
 
 #include <arpa/inet.h>
 
@@ -7,7 +6,6 @@
 #include "observe/freedom.h"
 #include "registry/tables.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
 #include "wire/address.h"
 

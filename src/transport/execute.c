@@ -3,13 +3,11 @@
  * One send request of a connected queue pair, from its check to its effects on both sides: the
  * memory of both, and WRITE. transport/operations.c and receive.c have the other operations.
  */
-#include "transport/execution.h"
 
 #include <sched.h>
 
 #include "memory/region.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
 
 /* --- is the request valid? --------------------------------------------------------- */

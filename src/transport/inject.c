@@ -6,9 +6,7 @@
 
 #include "device/port.h"
 #include "wire/address.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
-#include "transport/wire_qp.h"
 
 /* A packet that others are to overtake, in its context's list, which the receiver's turn guards. */
 struct kept {

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include "memory/region.h"
-#include "transport/rules.h"
 
 /* A requester's own keys. */
 

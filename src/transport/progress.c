@@ -6,9 +6,7 @@
 
 #include "base/thread.h"
 #include "device/port.h"
-#include "transport/execution.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
 
 /* Finding the responder of a connected queue pair. */
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/execution.h"
-
-#include <sched.h>
 
 #include "memory/region.h"
-#include "net/net.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
 
 /* Consuming receive requests. */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Explaining failed requests. */
-#include "transport/rules.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/transport.h"
 
-#include "transport/rules.h"
-
 /* Failing a device. */
 
 static void fail_queue_pairs(struct av_seg *seg)

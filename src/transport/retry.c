@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests that wait: retry timers and counters, and what the timer thread does for them. */
-#include "transport/rules.h"
 
 #include "base/thread.h"
-#include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/transport.h"
 

@@ -6,7 +6,6 @@
 
 #include "observe/freedom.h"
 #include "transport/execution.h"
-#include "transport/rules.h"
 
 void av_responder_end_receives(const struct av_qp_ref *end)
 {

@@ -3,7 +3,6 @@
 #include "transport/observed.h"
 
 #include "observe/freedom.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
 
 #define HELD_NS	    200000u /* longest time from a request's turn to its execution */

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "transport/rules.h"
 #include "transport/wire_qp.h"
 
 /* === progress ==================================================================== */

@@ -6,10 +6,7 @@
 
 #include "device/port.h"
 #include "registry/tables.h"
-#include "transport/execution.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
-#include "transport/wire_qp.h"
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
 static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};

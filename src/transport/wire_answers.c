@@ -4,9 +4,7 @@
  * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
  */
 #include "transport/execution.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
-#include "transport/wire_qp.h"
 
 #define SYNDROME_KIND 0xe0
 #define SYNDROME_CODE 0x1f

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets that have come: whose are they, and may they be believed? */
-#include "transport/execution.h"
 #include "transport/observed.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
-#include "transport/wire_qp.h"
 
 #define SERVICE_BITS   0xe0
 #define PKEY_PARTITION 0x7fff /* its highest bit says full member, which this side is */

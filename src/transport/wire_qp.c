@@ -3,7 +3,6 @@
 
 #include "base/thread.h"
 #include "device/port.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
 
 uint8_t av_wire_credits(const struct av_qp_ref *end)

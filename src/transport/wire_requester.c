@@ -4,9 +4,7 @@
  * 9.7.2 (PSNs), 9.7.5 (go-back-N, timers), 9.7.7.1 (responder resources).
  */
 #include "transport/execution.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
-#include "transport/wire_qp.h"
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */

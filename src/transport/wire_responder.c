@@ -6,9 +6,7 @@
 #include <arpa/inet.h>
 
 #include "transport/execution.h"
-#include "transport/rules.h"
 #include "transport/transport.h"
-#include "transport/wire_qp.h"
 
 #define PAYS	   2	  /* answers in a row after which an acknowledgement waits for the next, */
 #define PAYS_NOT   (-62)  /* and how many more after it has waited in vain, */

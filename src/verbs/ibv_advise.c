@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_advise_mr(3): checks the call. memory/odp.h carries out the advice. */
 #include "verbs/next.h"
-#include "verbs/objects.h"
 
 #define WRITERS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \

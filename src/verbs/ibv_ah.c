@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <endian.h>
 
 #include "device/port.h"
 #include "registry/tables.h"
 #include "transport/transport.h"
 #include "verbs/next.h"
-#include "verbs/objects.h"
 #include "wire/address.h"
 
 /* Address handles, created from attributes or from a received datagram. */

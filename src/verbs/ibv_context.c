@@ -8,8 +8,6 @@
 #include "device/port.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /* --- a context's own settings ---------------------------------------------------- */
 

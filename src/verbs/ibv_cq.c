@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};

@@ -5,7 +5,6 @@
  */
 #include "registry/tables.h"
 #include "verbs/misuse.h"
-#include "verbs/objects.h"
 
 #define COPY_UNIT     4u /* of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u

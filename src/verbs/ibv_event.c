@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /* --- reading ------------------------------------------------------------------------ */
 

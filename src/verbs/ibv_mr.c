@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/real_calls.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /* --- regions on memory that the library allocates, and shared regions ------------ */
 

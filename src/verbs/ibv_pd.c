@@ -4,8 +4,6 @@
 
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /*
  * Protection, thread and parent domains. A parent domain protects like the domain in it. We never

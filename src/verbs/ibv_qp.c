@@ -2,8 +2,6 @@
 #include "observe/freedom.h"
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /* --- creating -------------------------------------------------------------------- */
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "verbs/objects.h"
 
 #include "transport/transport.h"
 #include "verbs/next.h"

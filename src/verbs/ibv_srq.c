@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/transport.h"
 #include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/objects.h"
 
 /* Ignores srq_limit, where programs leave garbage: ibv_create_srq(3). */
 static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,

@@ -4,7 +4,6 @@
 
 #include "device/port.h"
 #include "verbs/next.h"
-#include "verbs/objects.h"
 
 #undef ibv_query_port
 

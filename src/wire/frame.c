@@ -2,7 +2,6 @@
 #include "wire/address.h"
 
 #include <libdeflate.h>
-#include <string.h>
 
 #define OWN_CRC (LIBDEFLATE_VERSION_MAJOR == 1 && LIBDEFLATE_VERSION_MINOR < 20)
 

@@ -47,6 +47,8 @@ BAD = [
       "src/queue/four.c": '#include "queue/one.h"\n'},
      "src/queue: 4 modules include each other: four, one, three, two; "
      "for instance three -> four -> one -> two -> three"),
+    ({"src/queue/two.h": ONCE + '#include "base/low.h"\n'},
+     "src/queue/one.c: queue/two.h includes base/low.h"),
     ({"bench/one.c": ""}, "one.c: one name for several files: src/queue/one.c, bench/one.c"),
     ({"src/base/low.c": "static int find(int a,\n\t\tint b)\n{\n}\n",
       "src/queue/two.c": "void two(void)\n{\n}\n\nstatic int *find(void)\n{\n}\n"},
