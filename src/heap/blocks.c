@@ -119,8 +119,10 @@ AV_FIND_NEXT(munmap);
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define HUGE  (2ul << 20)
-#define SPARE (8ul << 20) /* most bytes of a block that stays mapped when it is given back */
+#define HUGE (2ul << 20)
+
+/* Blocks that were given back and stay: of all at most what the C library keeps of such blocks. */
+#define SPARE_BYTES (16ul << 20)
 
 /* Between the program and where the kernel puts mappings. Tests beside a sanitizer have others. */
 #ifndef PLACES_BEGIN
@@ -330,65 +332,76 @@ static uint64_t take_spare(uint64_t bytes, uint64_t align)
 	if (!av_heap_enter())
 		return 0;
 	for (uint32_t i = av_blocks.closed ? 0 : av_blocks.spares; i-- > 0 && !at;) {
-		struct av_block *b = block_at(av_blocks.spare[i]);
+		const struct av_spare s = av_blocks.spare[i];
+		struct av_block *b;
 
-		if (b && (b->end - b->begin != bytes || b->begin & (align - 1)))
+		if (s.bytes != bytes || s.at & (align - 1))
 			continue;
 		drop_spare(i);
+		b = block_at(s.at);
 		if (!b)
 			continue;
 		b->spare = false;
-		at = b->begin;
+		at = s.at;
 	}
 	av_heap_exit();
 	return at;
 }
 
-/* Return: the block that has to be unmapped for it, 0: none. It may be the same. */
-static uint64_t keep_spare(struct av_block *b)
+static bool keep_spare(struct av_block *b)
 {
-	uint64_t victim = 0;
+	uint64_t bytes = b->end - b->begin;
 
-	if (b->kind != AV_BLOCK_SHARED || b->end - b->begin > SPARE || av_blocks.closed)
-		return b->begin;
-	if (av_blocks.spares == AV_BLOCK_SPARES) {
-		victim = av_blocks.spare[0];
-		drop_spare(0);
-	}
+	if (b->kind != AV_BLOCK_SHARED || bytes > SPARE_BYTES / 2 || av_blocks.closed ||
+	    av_blocks.spares == AV_BLOCK_SPARES)
+		return false;
 	b->spare = true;
-	av_blocks.spare[av_blocks.spares++] = b->begin;
-	return victim;
+	av_blocks.spare[av_blocks.spares++] = (struct av_spare){b->begin, bytes};
+	return true;
 }
 
-/* The oldest spare block, which is not one any more. Takes the lock. */
-static uint64_t give_up_spare(uint64_t *bytes)
+/* Are there more than @most bytes, or is there no room for another? */
+static bool too_many_spares(uint64_t most)
 {
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < av_blocks.spares; i++)
+		bytes += av_blocks.spare[i].bytes;
+	return bytes > most || av_blocks.spares == AV_BLOCK_SPARES;
+}
+
+/* The oldest spare block, if there are too many: it is not one any more. Takes the lock. */
+static struct av_spare give_up_spare(uint64_t most)
+{
+	struct av_spare s = {0};
 	struct av_block *b = NULL;
-	uint64_t at = 0;
 
 	if (!av_heap_enter())
-		return 0;
-	while (av_blocks.spares && !b) {
-		at = av_blocks.spare[0];
-		b = block_at(at);
+		return s;
+	while (!b && too_many_spares(most)) {
+		s = av_blocks.spare[0];
+		b = block_at(s.at);
 		drop_spare(0);
 	}
-	if (b) {
+	if (b)
 		b->spare = false;
-		*bytes = b->end - b->begin;
-	}
 	av_heap_exit();
-	return b ? at : 0;
+	return b ? s : (struct av_spare){0};
+}
+
+static bool drop_spares(uint64_t most)
+{
+	struct av_spare s;
+	bool any = false;
+
+	for (; (s = give_up_spare(most)).at; any = true)
+		unmap_block_range(s.at, s.bytes);
+	return any;
 }
 
 bool av_block_drop_spares(void)
 {
-	uint64_t at, bytes;
-	bool any = false;
-
-	for (; (at = give_up_spare(&bytes)); any = true)
-		unmap_block_range(at, bytes);
-	return any;
+	return drop_spares(0);
 }
 
 /* --- blocks ---------------------------------------------------------------------- */
@@ -446,21 +459,20 @@ size_t av_block_bytes(const void *p)
 void av_block_free(void *p)
 {
 	struct av_block *b;
-	uint64_t victim = 0, bytes = 0;
+	uint64_t bytes = 0;
+	bool many;
 
 	if (!av_heap_enter())
 		return;
 	b = block_at((uintptr_t)p);
-	if (b && !b->spare)
-		victim = keep_spare(b);
-	b = victim ? block_at(victim) : NULL;
-	if (b) {
-		b->spare = false;
+	if (b && !b->spare && !keep_spare(b))
 		bytes = b->end - b->begin;
-	}
+	many = too_many_spares(SPARE_BYTES);
 	av_heap_exit();
 	if (bytes)
-		unmap_block_range(victim, bytes);
+		unmap_block_range((uintptr_t)p, bytes);
+	if (many)
+		(void)drop_spares(SPARE_BYTES);
 }
 
 bool av_block_resize(void *p, size_t bytes)

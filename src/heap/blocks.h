@@ -83,7 +83,12 @@ AV_MUST_USE bool av_heap_enter(void);
 
 void av_heap_exit(void);
 
-#define AV_BLOCK_SPARES 16u /* blocks that stay mapped when they are given back */
+/* Blocks that were given back, but stay mapped for the next one who takes one: fewer than that. */
+#define AV_BLOCK_SPARES 16u
+
+struct av_spare {
+	uint64_t at, bytes; /* @at: 0: none */
+};
 
 /* Guarded by the lock. */
 struct av_block_state {
@@ -93,10 +98,10 @@ struct av_block_state {
 	int error;	  /* its errno before */
 	sigset_t signals; /* its mask before */
 	struct av_block_list list;
-	bool closed;			 /* no new blocks: a fork() is under way, */
-	bool inherited;			 /* or the file is the parent's */
-	bool stay;			 /* the last fork() left the blocks where they are */
-	uint64_t spare[AV_BLOCK_SPARES]; /* addresses, the oldest first */
+	bool closed;				/* no new blocks: a fork() is under way, */
+	bool inherited;				/* or the file is the parent's */
+	bool stay;				/* the last fork() left the blocks where they are */
+	struct av_spare spare[AV_BLOCK_SPARES]; /* the oldest first */
 	uint32_t spares;
 	const struct av_shared_heap_user *user; /* once it has begun; constant */
 };

@@ -3,6 +3,7 @@
  * The shared heap and the kernel: what it refuses of private memory is refused, what is sparse
  * stays so, pages that something else writes to stay where they are, and what it says of memory.
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include "lib/ring.h"
 
 #define MIB    (1ul << 20)
-#define SPARES 16u
+#define SPARES 2u
 #define SPARSE (6ul << 30)
 
 #ifndef MADV_COLLAPSE
@@ -74,39 +75,31 @@ static void data_limit_row(void)
 	free(p);
 }
 
-/* What is there, and room for a thread of a library that needs an arena meanwhile. */
-static rlim_t address_space(void)
-{
-	return pages_vm_size() + 64 * MIB;
-}
-
 /* Blocks that were given back are no burden. */
 static void address_space_row(void)
 {
 	struct rlimit before, few;
-	void *p[SPARES];
+	void *volatile p[SPARES];
 	uint8_t *q;
 
 	row("RLIMIT_AS");
-	for (size_t i = 0; i < SPARES; i++)
-		p[i] = malloc(8 * MIB);
 	getrlimit(RLIMIT_AS, &before);
-	few = (struct rlimit){address_space(), before.rlim_max};
-	for (size_t i = 0; i < SPARES; i++)
-		free(p[i]);
-	EXPECT(setrlimit(RLIMIT_AS, &few) == 0, "setrlimit: errno %d", errno);
-	q = mmap(NULL, 96 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	EXPECT(q != MAP_FAILED, "mmap: errno %d", errno);
-	setrlimit(RLIMIT_AS, &before);
-	munmap(q, 96 * MIB);
-	for (size_t i = 0; i < SPARES; i++)
-		p[i] = malloc(8 * MIB);
-	few.rlim_cur = address_space();
-	for (size_t i = 0; i < SPARES; i++)
-		free(p[i]);
-	setrlimit(RLIMIT_AS, &few);
-	EXPECT(!refuses(96 * MIB), "malloc: errno %d", errno);
-	setrlimit(RLIMIT_AS, &before);
+	for (int by_malloc = 0; by_malloc < 2; by_malloc++) {
+		for (size_t i = 0; i < SPARES; i++)
+			p[i] = malloc(8 * MIB);
+		few = (struct rlimit){pages_vm_size() + 4 * MIB, before.rlim_max};
+		for (size_t i = 0; i < SPARES; i++)
+			free(p[i]);
+		EXPECT(setrlimit(RLIMIT_AS, &few) == 0, "setrlimit: errno %d", errno);
+		if (by_malloc) {
+			EXPECT(!refuses(12 * MIB), "malloc: errno %d", errno);
+		} else {
+			q = mmap(NULL, 12 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			EXPECT(q != MAP_FAILED, "mmap: errno %d", errno);
+			munmap(q, 12 * MIB);
+		}
+		setrlimit(RLIMIT_AS, &before);
+	}
 }
 
 /* --- mremap ---------------------------------------------------------------------- */
@@ -303,6 +296,22 @@ static size_t mapping_kb(const uint8_t *p, const char *name)
 	return strtoul(kb, NULL, 10);
 }
 
+/* As debuggers and checkpoints read it: the bytes, and what pagemap says of the page. */
+static void expect_read_by_others(const uint8_t *p, uint8_t seed, bool shared)
+{
+	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0, at = (uintptr_t)p;
+	uint8_t bytes[PAGE];
+
+	EXPECT(pread(mem, bytes, PAGE, (off_t)at) == (ssize_t)PAGE, "errno %d", errno);
+	expect_filled(bytes, PAGE, seed);
+	EXPECT(pread(pagemap, &entry, 8, (off_t)(at / PAGE * 8)) == 8, "errno %d", errno);
+	EXPECT(entry >> 63 && (entry >> 61 & 1) == shared, "pagemap: %lx", (unsigned long)entry);
+	close(mem);
+	close(pagemap);
+}
+
 /* As of shared memory until a fork; what is there is counted as of private memory. */
 static void readers_row(void)
 {
@@ -310,7 +319,7 @@ static void readers_row(void)
 	uint8_t *p = map_private(BYTES);
 	size_t rss = mapping_kb(p, "Rss:"), shmem = status_kb("RssShmem:");
 
-	row("readers of smaps and status");
+	row("readers of smaps, status, mem and pagemap");
 	fill(p, BYTES / 2, 60);
 	EXPECT(mapping_kb(p, "Rss:") == rss + kb / 2, "not what was written");
 	fill(p, BYTES, 60);
@@ -320,7 +329,9 @@ static void readers_row(void)
 	EXPECT(status_kb("VmRSS:") ==
 		       status_kb("RssAnon:") + status_kb("RssFile:") + status_kb("RssShmem:"),
 	       "another sum");
+	expect_read_by_others(p, 60, true);
 	expect_after_fork(p, 60, "wr");
+	expect_read_by_others(p, 60, false);
 	EXPECT(mapping_kb(p, "Anonymous:") == mapping_kb(p, "Rss:") && !pages_flag(p, "sh"),
 	       "shared after a fork");
 	munmap(p, BYTES);
