@@ -275,6 +275,7 @@ def ucx_cma(operation, size):
 # --- libfabric ---
 
 UNITS = {"k": 1 << 10, "m": 1 << 20}
+FABRIC_BYTES = 40 * LATENCY_BYTES  # ofi_rxm connects with the first message, which takes 80 ms
 
 
 def fabric_size(word):
@@ -290,7 +291,7 @@ def fabric(size, provider=("shm", "rdm"), where=HERE_TOO, settings=None):
     trip."""
     port = free_port()
     words = ["fi_pingpong", "-p", provider[0], "-e", provider[1], "-S", str(size), "-I",
-             str(rounds_of(size, LATENCY_BYTES, 50, 5000))]
+             str(rounds_of(size, FABRIC_BYTES, 50, 100000))]
     output = pair([*words, "-B", str(port)], [*words, "-P", str(port)], port, settings, where)
     for line in output.splitlines():
         fields = line.split()
