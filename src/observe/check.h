@@ -518,7 +518,7 @@ const uint8_t *av_verb_errs(unsigned int verb);
 	X(STRICT_FENCES, "IBTA 1, 10.8.3.3", "executed before the READ in front of it: without a fence, the two have no order", "set IBV_SEND_FENCE, or wait for the completion of the READ") \
 	X(STRICT_PAGING, "IBTA 1, 9.7.5.2.8", "the responder was not ready: its memory is on demand, and had to be paged in", "set rnr_retry to 7: try as often as it takes") \
 	X(STRICT_UNDEFINED, "ibv_poll_cq(3)", "fields that this completion leaves undefined are garbage", "of a failed completion only wr_id, status, qp_num and vendor_err are valid; of others, what ibv_poll_cq(3) says of its opcode") \
-	X(STRICT_EVENTS, "ibv_get_cq_event(3)", "an event came, and no completion was there for it", "poll until the queue is empty; an event promises no completion") \
+	X(STRICT_EVENTS, "ibv_get_cq_event(3)", "an event came, and no completion was there for it any more", "poll until the queue is empty; an event promises no completion") \
 	X(MODEL_VERB,       "anyverbs_config(5)",   "{detail} has no such verb", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
 	X(MODEL_TYPE,       "anyverbs_config(5)",   "{detail} has no queue pairs of type {wanted:type}", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \
 	X(MODEL_ACCESS,     "anyverbs_config(5)",   "{detail} has no memory regions with {wanted:access}", "as= of ANYVERBS_DEVICES makes the device behave as that adapter; 'anyverbs devices -v' lists what it lacks") \

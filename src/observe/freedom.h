@@ -39,7 +39,7 @@
 	  "ibv_poll_cq(3)", \
 	  "a failed completion's opcode (libfabric#4848), a send's byte_len") \
 	X(EVENTS, "events", \
-	  "an event comes although no completion is there", \
+	  "an event comes, and its completion has been polled before", \
 	  "ibv_get_cq_event(3)", \
 	  "a poll after an event that must find a completion") \
 	X(DATAGRAMS, "datagrams", \

@@ -85,7 +85,7 @@ static int start_undefined(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	return err;
 }
 
-/* Among so many calls, one makes an event at once. */
+/* Among so many calls, one makes an event at once, as if for a completion that was polled. */
 #define NOTIFIED_EVERY 4
 
 static int notify_early(struct ibv_cq *ibv, int solicited_only)
@@ -95,7 +95,7 @@ static int notify_early(struct ibv_cq *ibv, int solicited_only)
 	int err = ctx->plain_notify(ibv, solicited_only);
 	uint64_t nth = atomic_fetch_add(&ctx->notified, 1);
 
-	if (err || !cq ||
+	if (err || !cq || !atomic_load(&av_cq_at(ctx->seg, ibv->handle)->head) ||
 	    av_freedom_draw(ctx->seg->head->seed, AV_FREEDOM_EVENTS, 0, nth) % NOTIFIED_EVERY)
 		return err;
 	report_used(&ctx->used_events, (struct av_flight_record){.check = AV_CHECK_STRICT_EVENTS,
