@@ -242,7 +242,7 @@ static void realloc_zeros_row(void)
 static void counted_row(void)
 {
 	struct mallinfo2 before = mallinfo2(), now;
-	void *large = malloc(LARGE);
+	void *volatile large = malloc(LARGE); /* or no compiler would allocate it */
 
 	row("mallinfo2()");
 	now = mallinfo2();
