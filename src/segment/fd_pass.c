@@ -289,7 +289,9 @@ static int by_socket(const char *path, const struct av_fd_passed *what)
 void av_fd_pass_call(const char *path)
 {
 	AV_UNCANCELLED;
-	int fd AV_CLOSED = connect_fd_pass(path, NULL);
+	int fd = connect_fd_pass(path, NULL);
+
+	av_fd_close(&fd);
 }
 
 int av_fd_passed_open(const struct av_fd_passed *what, const char *path)
