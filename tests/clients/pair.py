@@ -49,6 +49,14 @@ def skip(reason):
     sys.exit(SKIPPED)
 
 
+def table_lines(path):
+    """Of a table, without comments and what is empty."""
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                yield line.rstrip("\n")
+
+
 def parser(description, **how):
     """Of the arguments that every test of clients takes: what is preloaded into them."""
     p = argparse.ArgumentParser(description=description, **how)

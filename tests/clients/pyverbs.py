@@ -154,11 +154,9 @@ def read_results(path):
 
 def read_expected(path):
     expected = {}
-    with open(path, encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                test, outcome, reason = (line.rstrip("\n").split(": ", 2) + ["", ""])[:3]
-                expected[test] = Result(outcome.rstrip(":"), reason, "")
+    for line in pair.table_lines(path):
+        test, outcome, reason = (line.split(": ", 2) + ["", ""])[:3]
+        expected[test] = Result(outcome.rstrip(":"), reason, "")
     return expected
 
 

@@ -115,13 +115,11 @@ def run_row(scratch, row, limit):
 def read_reasons(path, rows):
     """What of the rows does not apply to two hosts: why, by a text in their commands."""
     reasons = {}
-    with open(path, encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                text, reason = (field.strip() for field in line.split("|", 1))
-                if not any(text in row.command for row in rows):
-                    sys.exit("%s: no row has %s" % (path, text))
-                reasons[text] = reason
+    for line in pair.table_lines(path):
+        text, reason = (field.strip() for field in line.split("|", 1))
+        if not any(text in row.command for row in rows):
+            sys.exit("%s: no row has %s" % (path, text))
+        reasons[text] = reason
     return reasons
 
 

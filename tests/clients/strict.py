@@ -94,11 +94,6 @@ def run_row(args, row):
     return passed == args.seeds
 
 
-def read_table(path):
-    with open(path, encoding="utf-8") as f:
-        return [line.strip() for line in f if line.strip() and not line.startswith("#")]
-
-
 def options():
     p = pair.parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--tool", required=True)
@@ -110,7 +105,7 @@ def options():
 
 def main():
     args = options()
-    table = read_table(os.path.join(rows.HERE, "strict_rows.txt"))
+    table = list(pair.table_lines(os.path.join(rows.HERE, "strict_rows.txt")))
     wanted = [row for row in table if not args.text or any(t in row for t in args.text)]
     good = [run_row(args, row) for row in wanted]
     return 0 if all(good) else 1
