@@ -140,6 +140,11 @@ void av_window_active(struct av_window *w, bool active)
 		atomic_fetch_sub_explicit(&w->active, 1, memory_order_relaxed);
 }
 
+bool av_window_is_alone(const struct av_window *w)
+{
+	return atomic_load_explicit(&w->active, memory_order_relaxed) <= 1;
+}
+
 uint32_t av_window_share(const struct av_window *w)
 {
 	uint32_t active = atomic_load_explicit(&w->active, memory_order_relaxed);

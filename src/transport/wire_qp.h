@@ -61,6 +61,9 @@ void av_window_leave(struct av_window *w);
 /* A queue pair starts to send, or has no packet outstanding any more. Report each once. */
 void av_window_active(struct av_window *w, bool active);
 
+/* Has no more than one queue pair packets outstanding? */
+bool av_window_is_alone(const struct av_window *w);
+
 /* Bytes that one queue pair may have outstanding. */
 uint32_t av_window_share(const struct av_window *w);
 

@@ -157,7 +157,8 @@ static void set_active(struct av_wire *w, bool active)
 
 /*
  * When what has no answer is sent again: after a part of the timeout first, if answers have come
- * much sooner. What should have shown a gap may be lost, too. @interval_ns: the timeout
+ * much sooner. What should have shown a gap may be lost, too. Beside other queue pairs, whose turn
+ * it may be, after the whole. @interval_ns: the timeout
  */
 static uint64_t answer_deadline(const struct av_wire *w, uint64_t interval_ns)
 {
@@ -167,7 +168,9 @@ static uint64_t answer_deadline(const struct av_wire *w, uint64_t interval_ns)
 		wait_ns = EARLY_NS;
 	if (wait_ns < interval_ns / EARLY)
 		wait_ns = interval_ns / EARLY;
-	return w->since_ns + (wait_ns < interval_ns ? wait_ns : interval_ns);
+	if (wait_ns > interval_ns || !av_window_is_alone(w->route.window))
+		wait_ns = interval_ns;
+	return w->since_ns + wait_ns;
 }
 
 /* Nothing more is sent for now: until there is an answer, or room for another packet. */

@@ -222,6 +222,35 @@ TEST(a_part_of_the_timeout)
 	}
 }
 
+/* Beside another queue pair, whose turn it may be, only whole timeouts count. */
+TEST(beside_another)
+{
+	static const struct link_exchange e = {
+		.name = "beside another",
+		.type = IBV_QPT_RC,
+		.retry_cnt = 1 + 1,
+		.fails = true,
+		.request = {POST(READ, 8)},
+	};
+	const union ibv_gid peer = link_gid(1);
+	struct link_setting *setting = link_open(&e, NULL, 0);
+
+	begin();
+	link_side[0].end.qp->attr.timeout = 14;
+	window = av_window_join(peer.raw);
+	av_window_active(window, true);
+	setting->cut[1] = true;
+	link_post();
+	while (link_step())
+		link_poll();
+	link_on_sent = NULL;
+	assert_int_equal(tries, 1 + 1);
+	assert_int_equal(tried_ns[1] - tried_ns[0], 4096ull << 14);
+	av_window_active(window, false);
+	av_window_leave(window);
+	link_close();
+}
+
 /* A peer that takes its time is asked again once more only until that is known. */
 TEST(a_slow_peer)
 {
