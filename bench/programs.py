@@ -32,6 +32,7 @@ LIMIT_SECONDS = 120  # for one pair: only a program that hangs meets it
 LATENCY_BYTES = 100 << 20    # moved in one measurement, so that each takes about as long
 BANDWIDTH_BYTES = 600 << 20
 RATE_COUNT = 200000
+MODERATED = 32  # messages of a completion; perftest may hang if this does not divide their number
 SLOW_BANDWIDTH_BYTES = 60 << 20  # by what is known to be slow
 
 
@@ -143,9 +144,9 @@ class Perftest:
         return {("%s_bw" % operation, size): row[3] / 8}
 
     def rate(self, operation, size, depth, queue_pairs=1):
-        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n",
-                       str(self.rate_count // queue_pairs), "-q", str(queue_pairs),
-                       "-t", str(depth), "-Q", "32")
+        count = self.rate_count // queue_pairs // MODERATED * MODERATED
+        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(count), "-q",
+                       str(queue_pairs), "-t", str(depth), "-Q", str(MODERATED))
         return {("%s_rate" % operation, size): row[4]}
 
 
