@@ -3,10 +3,10 @@
 
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "wire/address.h"
 #include "segment/pages.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"
+#include "wire/address.h"
 
 struct attended {
 	uint8_t address[16];

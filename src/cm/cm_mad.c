@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/id.h"
 
-#include "wire/address.h"
 #include "segment/observers.h"
 #include "transport/transport.h"
+#include "wire/address.h"
 
 /* --- whose ----------------------------------------------------------------------------- */
 

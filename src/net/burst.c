@@ -5,10 +5,10 @@
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "wire/address.h"
 #include "net/socket.h"
 #include "observe/flight.h"
 #include "registry/capture_table.h"
+#include "wire/address.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "wire/address.h"
 #include "registry/capture_table.h"
+#include "wire/address.h"
 
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
@@ -508,7 +508,7 @@ static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 	return mine;
 }
 
-/* Give the core away, and count how long who wanted it has kept it. Return: for long */
+/* Let others have the core. Return: has one kept it for longer than AV_LOOK_NS? */
 static bool yield_core(void)
 {
 	uint64_t before = av_now_ns();

@@ -8,9 +8,9 @@
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "wire/address.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
+#include "wire/address.h"
 
 /* Which addresses and groups this process receives for, from the first user to the last. */
 

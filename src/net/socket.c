@@ -7,9 +7,9 @@
 #include <sys/uio.h>
 
 #include "base/real_calls.h"
-#include "wire/address.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
+#include "wire/address.h"
 
 #define RECEIVE_BUFFER (8u << 20) /* as much as the system's limit permits */
 /* The kernel doubles it, and counts packets twice: at 1 Gb/s, what waits leaves within 2 ms. */

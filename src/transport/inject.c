@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "device/port.h"
-#include "wire/address.h"
 #include "transport/transport.h"
+#include "wire/address.h"
 
 /* A packet that others are to overtake, in its context's list, which the receiver's turn guards. */
 struct kept {

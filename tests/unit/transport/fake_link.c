@@ -8,10 +8,10 @@
 #include "device/port.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
-#include "wire/address.h"
 #include "net/socket.h"
 #include "registry/directory.h"
 #include "transport/transport.h"
+#include "wire/address.h"
 #include "wire/packet.h"
 
 #define PACKETS	     1024u /* under way */
