@@ -72,8 +72,8 @@ static inline void av_pause(void)
 
 /*
  * ThreadSanitizer ignores this function. It reads, word by word, what others may write, and its
- * answer only explains or counts, or is confirmed under a lock or by a version; or it runs alone in
- * a forked child.
+ * answer only explains or counts, or is confirmed under a lock or by a version; or its stores
+ * change nothing; or it runs alone in a forked child.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

@@ -231,6 +231,7 @@ int av_file_back(int fd, uint64_t offset, uint64_t bytes)
 	return -ret;
 }
 
+/* Pages between holes take one call each; pages in a row take two more for all of them. */
 bool av_sparse_next(int fd, uint64_t *at, uint64_t end, uint64_t *part_end)
 {
 	off_t data = *at < end ? lseek(fd, (off_t)*at, SEEK_DATA) : (off_t)end, hole;
@@ -240,8 +241,8 @@ bool av_sparse_next(int fd, uint64_t *at, uint64_t end, uint64_t *part_end)
 		return errno != ENXIO;
 	if ((uint64_t)data >= end)
 		return false;
+	hole = (uint64_t)data > *at ? data + AV_SPARSE_PAGE : lseek(fd, data, SEEK_HOLE);
 	*at = (uint64_t)data;
-	hole = lseek(fd, data, SEEK_HOLE);
 	if (hole > data && (uint64_t)hole < end)
 		*part_end = (uint64_t)hole;
 	return true;

@@ -82,10 +82,13 @@ AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && st.st_size >= (off_t)bytes ? 0 : -EFBIG;
 }
 
+#define AV_SPARSE_PAGE 4096u /* of a file; the kernel's may be larger */
+
 /*
- * Find the first part of [*at, end) that is no hole: [*at, *part_end) afterwards. Holes read as
- * zeros; whoever skips them leaves them without memory. If the kernel cannot tell, there is no
- * hole. Return: false: all of it is a hole. System calls only
+ * Find the first part of [*at, end) that is no hole: [*at, *part_end) afterwards. The page behind a
+ * hole is one part, what follows it another. Holes read as zeros; whoever skips them leaves them
+ * without memory. If the kernel cannot tell, there is no hole. Return: false: all of it is a hole.
+ * System calls only
  */
 AV_MUST_USE bool av_sparse_next(int fd, uint64_t *at, uint64_t end, uint64_t *part_end);
 

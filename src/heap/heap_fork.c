@@ -22,17 +22,29 @@ static void copy_private(uint64_t at, uint64_t bytes)
 	AV_RAW(SYS_mremap, p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at);
 }
 
+/* One page costs less by a store that changes nothing than by a system call. */
+AV_RACY static bool populate(uint64_t at, uint64_t bytes)
+{
+	_Atomic uint8_t *byte = (void *)at;
+	uint8_t value = 0;
+
+	if (bytes > AV_SPARSE_PAGE)
+		return AV_RAW(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0;
+	while (!atomic_compare_exchange_weak(byte, &value, value))
+		;
+	return true;
+}
+
 /* Have private copies of the file's pages. Return: false: not of all */
 static bool populate_heap_copies(uint64_t at, uint64_t end)
 {
 	uint64_t pos = av_heap_offset(at), part_end;
+	bool all = true;
 
-	for (; av_sparse_next(av_heap_shown.file.fd, &pos, av_heap_offset(end), &part_end);
+	for (; all && av_sparse_next(av_heap_shown.file.fd, &pos, av_heap_offset(end), &part_end);
 	     pos = part_end)
-		if (AV_RAW(SYS_madvise, av_heap_shown.begin + pos, part_end - pos,
-			   MADV_POPULATE_WRITE))
-			return false;
-	return true;
+		all = populate(av_heap_shown.begin + pos, part_end - pos);
+	return all;
 }
 
 /*
