@@ -426,6 +426,12 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 	return 0;
 }
 
+bool av_key_retry(uint64_t *until)
+{
+	sched_yield();
+	return !until || !av_timed_out(until);
+}
+
 struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = key ? av_key_entry(seg, key) : NULL;
@@ -438,9 +444,8 @@ struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key)
 		if (atomic_load(&k->key) == key)
 			return k;
 		av_lock_release(&k->lock);
-		if (av_timed_out(&until) || !av_seg_alive(seg))
+		if (!av_seg_alive(seg) || !av_key_retry(seg->own ? NULL : &until))
 			return NULL;
-		sched_yield();
 	}
 	return NULL;
 }

@@ -208,9 +208,17 @@ AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
 /*
+ * A key is being changed (AV_CHECK_BUSY), or a peer's nonsense looks like it. Unpin all keys, let
+ * others run by this, then look again. @until: 0 before the first call; after AV_PEER_TIMEOUT_NS
+ * the caller gives up. NULL: the key is an own one, whose change always ends: no limit.
+ * Return: look again?
+ */
+AV_COLD bool av_key_retry(uint64_t *until);
+
+/*
  * Lock a region's entry, to read its fields or to count a window.
- * Context: any thread; no pin held; waits AV_PEER_TIMEOUT_NS at most while the region is being
- * re-registered, and for the lock as av_peer_lock() does.
+ * Context: any thread; no pin held; waits while the region is being re-registered, by a peer for
+ * AV_PEER_TIMEOUT_NS at most, and for the lock as av_peer_lock() does.
  * Return: the entry, its @lock held with AV_RANK_KEY: the caller releases it; NULL: no such key,
  * its owner is dead, or a wait ended in vain
  */

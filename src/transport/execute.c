@@ -4,8 +4,6 @@
  * memory of both, and WRITE. transport/operations.c and receive.c have the other operations.
  */
 
-#include <sched.h>
-
 #include "memory/region.h"
 #include "transport/observed.h"
 #include "transport/transport.h"
@@ -94,12 +92,11 @@ enum av_fault av_request_buffers(const struct av_qp_ref *req, const struct av_sq
 				 uint32_t access, struct av_spans *to)
 {
 	enum av_fault fault;
-	uint64_t until = 0;
 
-	while ((fault = av_find_buffers(req, NULL, wqe, access, to)) == AV_FAULT_BUSY &&
-	       !av_timed_out(&until))
-		sched_yield();
-	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
+	do
+		fault = av_find_buffers(req, NULL, wqe, access, to);
+	while (av_unlikely(fault == AV_FAULT_BUSY) && av_key_retry(NULL));
+	return fault;
 }
 
 enum av_fault av_work_read_first(const struct av_work *w, const struct av_spans *from)
@@ -503,8 +500,7 @@ static enum av_fault operate(struct av_work *w, av_operation *operation)
 		if (av_likely(fault != AV_FAULT_BUSY))
 			return fault;
 		av_xrc_end(&w->srq);
-		sched_yield();
-	} while (!av_timed_out(&until));
+	} while (av_key_retry(&until));
 	av_work_wait(w, AV_WAIT_NO_ANSWER);
 	return AV_FAULT_NONE;
 }

@@ -344,10 +344,7 @@ AV_MUST_USE enum av_fault av_find_buffers(const struct av_qp_ref *req,
 					  const struct av_sq_wqe *wqe, uint32_t access,
 					  struct av_spans *to);
 
-/*
- * The same for a request that holds no responder's right. Waits AV_PEER_TIMEOUT_NS at most while a
- * key is being changed, then returns AV_FAULT_LOC_PROT instead of AV_FAULT_BUSY.
- */
+/* The same for a request that holds no responder's right: waits while a key is being changed. */
 AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
 					     struct av_spans *to);

@@ -2,8 +2,6 @@
 /* Which operation an opcode has; operations on the requester's keys, READ, FLUSH, and atomics. */
 #include "transport/execution.h"
 
-#include <sched.h>
-
 #include "memory/region.h"
 
 /* A requester's own keys. */
@@ -173,8 +171,9 @@ static enum av_fault answer_operand(struct av_work *w, enum av_fault fault, stru
 	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	av_spans_local(&from, NULL, old, w->wqe->bytes);
-	while ((fault = work_answer(w, &from)) == AV_FAULT_BUSY)
-		sched_yield(); /* no pin is held; the memory is changed: do not start over */
+	do /* not from the beginning, whose memory is changed already */
+		fault = work_answer(w, &from);
+	while (fault == AV_FAULT_BUSY && av_key_retry(NULL));
 	return fault;
 }
 
@@ -363,9 +362,9 @@ static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunnel
 	uint64_t until = 0;
 	enum av_fault fault;
 
-	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY &&
-	       (w->to.seg->own || !av_timed_out(&until)))
-		sched_yield(); /* no pin is held */
+	do
+		fault = tunneled(w, command, true);
+	while (fault == AV_FAULT_BUSY && av_key_retry(w->to.seg->own ? NULL : &until));
 	return fault == AV_FAULT_BUSY ? AV_FAULT_REM_ACCESS : fault;
 }
 

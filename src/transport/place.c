@@ -5,8 +5,6 @@
  */
 #include "transport/execution.h"
 
-#include <sched.h>
-
 /* --- taking: poll_lock is held ----------------------------------------------------- */
 
 /*
@@ -143,8 +141,9 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 {
 	enum av_fault ret;
 
-	while ((ret = place_once(seg, place)) == AV_FAULT_BUSY)
-		sched_yield();
+	do
+		ret = place_once(seg, place);
+	while (ret == AV_FAULT_BUSY && av_key_retry(NULL));
 	av_bounce_give(seg, place->cqe.bounce, place->cqe.bounce_len);
 	return ret == AV_FAULT_NONE;
 }

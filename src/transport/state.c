@@ -2,8 +2,6 @@
 /* Effects of state changes. */
 #include "transport/transport.h"
 
-#include <sched.h>
-
 #include "observe/freedom.h"
 #include "transport/execution.h"
 
@@ -57,10 +55,8 @@ void av_responder_repair(const struct av_qp_ref *end)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
 		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_FAULT_BUSY &&
-		       !av_timed_out(&until)) {
+		       av_key_retry(&until))
 			av_xrc_end(&use);
-			sched_yield();
-		}
 	av_coop_abandon(end);
 	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)

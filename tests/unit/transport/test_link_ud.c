@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Datagrams, whatever happens to their packets. */
+#include <sched.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
 #include "base/compiler.h"
+#include "lib/turned_clock.h"
 #include "lib/unit.h"
 #include "observe/flight.h"
 #include "unit/transport/link_fixture.h"
@@ -64,6 +70,38 @@ TEST(drained)
 		link_poll();
 	assert_int_equal(link_side[1].received, 1);
 	link_close();
+}
+
+/* A withdrawn key returns when the library has let others run twice, the first time for long. */
+static struct av_key *withdrawn;
+static unsigned int yields;
+
+int sched_yield(void)
+{
+	if (withdrawn && ++yields == 1)
+		turned_clock_to(turned_clock_ns() + 2 * AV_PEER_TIMEOUT_NS);
+	if (withdrawn && yields == 2)
+		atomic_store(&withdrawn->key, link_side[0].key);
+	return (int)syscall(SYS_sched_yield);
+}
+
+/* A region's change may take long, because a peer uses it. No request fails for that. */
+TEST(from_a_region_that_changes)
+{
+	static const struct link_exchange e = {.name = "while the region changes",
+					       .type = IBV_QPT_UD,
+					       .request = {POST(SEND, 100)}};
+
+	(void)link_open(&e, NULL, 0);
+	withdrawn = av_key_entry(link_side[0].seg, link_side[0].key);
+	atomic_store(&withdrawn->key, 0);
+	link_post();
+	withdrawn = NULL;
+	while (link_step())
+		link_poll();
+	link_close();
+	assert_int_equal(yields, 2);
+	assert_int_equal(link_status(0), IBV_WC_SUCCESS);
 }
 
 /* Who drops a datagram records whose it was. */
