@@ -463,7 +463,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_
 	if (!on_wire && !d.source_read && !d.source_bad) /* it is sent, whether or not it arrives */
 		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_FAULT_SRC;
 	av_mem_put_list(&d.from);
-	req->qp->next_psn = av_psn_after(req->qp->next_psn, 1);
+	req->qp->next_psn = AV_PSN_AFTER(req->qp->next_psn, 1);
 	if (d.source_bad) {
 		result.fault = AV_FAULT_LOC_PROT;
 		return result;

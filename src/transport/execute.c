@@ -352,7 +352,7 @@ static void advance_fragment(struct av_work *w, uint32_t packets, bool lost)
 
 	if (w->fragment->again)
 		return;
-	rsp->expected_psn = av_psn_after(rsp->expected_psn, packets);
+	rsp->expected_psn = AV_PSN_AFTER(rsp->expected_psn, packets);
 	if (lost)
 		return;
 	if (w->fragment->more) {
@@ -379,7 +379,7 @@ static void advance_both_ends(struct av_work *w, bool lost)
 	}
 	if (av_likely(w->result.fault == AV_FAULT_NONE))
 		av_traffic_count(&req->counters.req.traffic, kind, w->wqe->bytes, n);
-	req->next_psn = rsp->expected_psn = (req->next_psn + n) & AV_PSN_MASK;
+	req->next_psn = rsp->expected_psn = AV_PSN_AFTER(req->next_psn, n);
 	if (av_unlikely(lost))
 		return;
 	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->wqe->bytes, n);

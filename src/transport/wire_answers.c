@@ -60,7 +60,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 	uint32_t first;
 
 	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
-		uint32_t end = av_psn_after(first, av_wire_packets_of(w, wqe));
+		uint32_t end = AV_PSN_AFTER(first, av_wire_packets_of(w, wqe));
 
 		if (av_wr_opcode(wqe->opcode)->answered)
 			return false;
@@ -140,7 +140,7 @@ static void acknowledgement(const struct answer *a)
 
 	switch (syndrome & SYNDROME_KIND) {
 	case KIND_ACK:
-		if (!acknowledged(a, av_psn_after(a->p->psn, 1)))
+		if (!acknowledged(a, AV_PSN_AFTER(a->p->psn, 1)))
 			gap(a);
 		return;
 	case KIND_RNR_NAK:
@@ -220,8 +220,8 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	}
 	/* Of a long answer, its first packet and its last acknowledge. */
 	av_wire_progress(a->end, w, a->acknowledges);
-	w->acked = av_psn_after(w->acked, 1);
-	if (w->acked == av_psn_after(first, av_wire_packets_of(w, wqe)))
+	w->acked = AV_PSN_AFTER(w->acked, 1);
+	if (w->acked == AV_PSN_AFTER(first, av_wire_packets_of(w, wqe)))
 		av_wire_done(a->end, a->w, wqe);
 	skip_acked_repeats(a);
 }

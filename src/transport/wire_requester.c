@@ -357,7 +357,7 @@ static void advance_sent_psn(struct sending *s, uint32_t packets)
 	struct av_qp_shared *q = s->end->qp;
 
 	s->w->begun += packets;
-	q->next_psn = av_psn_after(q->next_psn, packets);
+	q->next_psn = AV_PSN_AFTER(q->next_psn, packets);
 	if (av_psn_distance(s->w->sent, q->next_psn) > 0)
 		s->w->sent = q->next_psn;
 	else
@@ -431,7 +431,7 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 	p->payload_bytes = bytes;
 	if (place) {
 		av_put32(place + bytes, (uint32_t)av_wire_credits(s->end) << 24 |
-						av_psn_after(q->expected_psn, AV_PSN_MASK));
+						AV_PSN_AFTER(q->expected_psn, AV_PSN_MASK));
 		(void)av_wire_due(s->w);
 		atomic_store(&s->w->ack_pending, false);
 	}

@@ -262,7 +262,7 @@ static bool take_next(struct arrival *a)
 		return false;
 	a->p = &a->next->packet;
 	a->info = av_opcode_info(a->p->opcode);
-	if (a->p->psn == av_psn_after(p->psn, 1) && is_in_order(a) &&
+	if (a->p->psn == AV_PSN_AFTER(p->psn, 1) && is_in_order(a) &&
 	    av_packet_wr_opcode(a->info) == a->head.opcode && av_wire_is_peer(a->end, a->next)) {
 		a->next++;
 		return true;
@@ -372,11 +372,11 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 static struct av_wire_message answer_of(const struct arrival *a)
 {
 	struct av_wire_message m = wire_answer(a, AV_OP_READ_RESPONSE);
-	uint32_t end = av_psn_after(a->p->psn, a->w->read.packets);
+	uint32_t end = AV_PSN_AFTER(a->p->psn, a->w->read.packets);
 
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
-	m.head.msn = av_psn_after(m.head.msn, av_psn_distance(a->end->qp->expected_psn, end) > 0);
+	m.head.msn = AV_PSN_AFTER(m.head.msn, av_psn_distance(a->end->qp->expected_psn, end) > 0);
 	m.head.syndrome = av_wire_credits(a->end);
 	return m;
 }
@@ -503,7 +503,7 @@ static void repeat(struct arrival *a)
 static bool comes_too_early(struct arrival *a, int32_t ahead)
 {
 	struct av_wire_read *r = &a->w->read;
-	uint32_t end = av_psn_after(r->request.psn, r->packets);
+	uint32_t end = AV_PSN_AFTER(r->request.psn, r->packets);
 	bool again = ahead <= 0 && a->info->operation == AV_OP_READ &&
 		     av_psn_distance(end, a->p->psn) < 0;
 

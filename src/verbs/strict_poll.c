@@ -31,7 +31,7 @@ static void scribble(struct ibv_wc *wc, uint64_t garbage)
 	if (failed || !received)
 		wc->wc_flags = (uint32_t)(garbage >> 8);
 	if (failed || !datagram) {
-		wc->src_qp = (uint32_t)(garbage >> 16) & 0xffffff;
+		wc->src_qp = (uint32_t)(garbage >> 16) & AV_QPN_MASK;
 		wc->slid = (uint16_t)(garbage >> 24);
 		wc->pkey_index = (uint16_t)(garbage >> 40);
 		wc->sl = (uint8_t)(garbage >> 48);

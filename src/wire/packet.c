@@ -335,7 +335,7 @@ int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct a
 		return -1;
 	*p = m->head;
 	p->opcode = (uint8_t)opcode;
-	p->psn = av_psn_after(m->head.psn, index);
+	p->psn = AV_PSN_AFTER(m->head.psn, index);
 	p->solicited = last && m->head.solicited;
 	p->ack_request = last && m->head.ack_request;
 	p->payload = NULL;

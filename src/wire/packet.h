@@ -161,15 +161,13 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define AV_PACKET_HEADERS_MAX 64 /* longest BTH with extended headers */
 #define AV_PSN_MASK	      0xffffffu
 
+/* The PSN that follows that number of packets. */
+#define AV_PSN_AFTER(psn, packets) (((psn) + (packets)) & AV_PSN_MASK)
+
 /* Signed distance from PSN @from to PSN @to, of at most half of all PSNs. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
 {
 	return (int32_t)((to - from) << 8) >> 8;
-}
-
-static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
-{
-	return (psn + packets) & AV_PSN_MASK;
 }
 
 /* AETH syndromes; IBTA volume 1, 9.7.5.2.2. */

@@ -354,7 +354,7 @@ static void make_packet(const struct queue *q, const struct step *s, struct av_n
 		.ack_request = (s->flags & 2) != 0,
 		.pkey = (s->flags & 0xc0) == 0xc0 ? 0x1234 : 0xffff,
 		.dest_qpn = q->qp->qp_num,
-		.psn = av_psn_after(next_psn(q, opcode), (uint32_t)s->psn & AV_PSN_MASK),
+		.psn = AV_PSN_AFTER(next_psn(q, opcode), (uint32_t)s->psn & AV_PSN_MASK),
 		.srqn = srqn ^ (s->more == 0xff),
 		.qkey = s->more == 0xfe,
 		.src_qpn = PEER_QPN,

@@ -247,7 +247,7 @@ static void check_connection(unsigned int host)
 	const struct link_side *s = &link_side[host];
 	const struct av_wire *w = av_wire_at(s->seg, s->end.qp->index);
 	const struct link_flow *out = &link_flow[host], *in = &link_flow[!host];
-	uint32_t next = av_psn_after(out->first, out->psns);
+	uint32_t next = AV_PSN_AFTER(out->first, out->psns);
 
 	MUST_BE(w->acked, next);
 	MUST_BE(w->sent, next);
@@ -268,9 +268,9 @@ static void check_numbers(unsigned int host)
 {
 	const struct av_qp_shared *qp = link_side[host].end.qp;
 	const struct link_flow *out = &link_flow[host], *in = &link_flow[!host];
-	uint32_t expected = av_psn_after(in->first, in->psns);
+	uint32_t expected = AV_PSN_AFTER(in->first, in->psns);
 
-	MUST_BE(qp->next_psn, av_psn_after(out->first, out->psns));
+	MUST_BE(qp->next_psn, AV_PSN_AFTER(out->first, out->psns));
 	if (!link_is_reliable())
 		return;
 	MUST_BE(qp->expected_psn, expected);

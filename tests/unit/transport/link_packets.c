@@ -76,7 +76,7 @@ static void check_carried(unsigned int from, const struct av_packet *p)
 		return;
 	MUST(link_reads(!from) && !(link_now->plain >> from & 1) && link_flow[!from].sent > 0);
 	MUST(carried[0] <= NO_CODE);
-	MUST_BE(av_get24(carried + 1), av_psn_after(qp->expected_psn, AV_PSN_MASK));
+	MUST_BE(av_get24(carried + 1), AV_PSN_AFTER(qp->expected_psn, AV_PSN_MASK));
 }
 
 /* PSNs that a request packet takes: those of a READ are its answer's. */
@@ -218,7 +218,7 @@ static void check_answer(unsigned int from, const struct av_packet *p, const str
 	MUST(av_psn_distance(f->first, p->psn) >= -1);
 	MUST(av_psn_distance(f->first, p->psn) <= (int32_t)f->sent);
 	if (p->syndrome <= NO_CODE)
-		MUST_BE(p->psn, av_psn_after(expected, AV_PSN_MASK));
+		MUST_BE(p->psn, AV_PSN_AFTER(expected, AV_PSN_MASK));
 	else if (!link_now->fails)
 		MUST_BE(p->psn, expected);
 	if (!link_now->fails)
@@ -269,7 +269,7 @@ static void receive_unreliable(struct link_flow *f, const struct av_packet *p,
 		f->coming = true;
 	if (!f->coming)
 		return;
-	f->expected = av_psn_after(p->psn, 1);
+	f->expected = AV_PSN_AFTER(p->psn, 1);
 	f->coming = !ends;
 	if (ends)
 		link_delivered(f, r);

@@ -28,7 +28,7 @@ static void note(const struct link_packet *p)
 	}
 	if (tries == 0)
 		first_psn = p->net->packet.psn;
-	seconds += p->net->packet.psn == av_psn_after(first_psn, 1);
+	seconds += p->net->packet.psn == AV_PSN_AFTER(first_psn, 1);
 	if (p->net->packet.psn == first_psn && tries < MOMENTS)
 		tried_ns[tries++] = turned_clock_ns();
 }

@@ -224,7 +224,7 @@ static void answer(const struct step *s)
 		.packet = {.opcode = 0x11,
 			   .pkey = 0xffff,
 			   .dest_qpn = QPN,
-			   .psn = av_psn_after(FIRST, (uint32_t)s->psn & AV_PSN_MASK),
+			   .psn = AV_PSN_AFTER(FIRST, (uint32_t)s->psn & AV_PSN_MASK),
 			   .syndrome = s->syndrome}};
 
 	(void)av_wire_answered(&end, &packet, &packet.packet);

@@ -147,9 +147,9 @@ TEST_WITH(longest_message, set_up, tear_down)
 	w->begun_end = 1;
 	av_lock_acquire_plain(&end.qp->req_lock, AV_RANK_REQUESTER);
 	assert_false(av_wire_is_under_way(&end));
-	w->sent = av_psn_after(first, 1);
+	w->sent = AV_PSN_AFTER(first, 1);
 	assert_true(av_wire_is_under_way(&end));
-	w->sent = av_psn_after(first, packets);
+	w->sent = AV_PSN_AFTER(first, packets);
 	assert_true(av_wire_is_under_way(&end));
 	av_lock_release(&end.qp->req_lock);
 	assert_int_equal(av_wire_close(&end), 0);
