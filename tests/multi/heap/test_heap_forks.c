@@ -149,17 +149,21 @@ static void allocate(struct worker *w)
 	peer_memory_unmap(q, PAGE + bytes);
 }
 
-/* A block moves page by page: every other page has memory. */
+/*
+ * A block moves page by page: every other page has memory. ThreadSanitizer does not know mremap(2):
+ * the block moves to where this thread has mapped something.
+ */
 static void move(struct worker *w)
 {
 	const size_t bytes = 64 * PAGE;
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *to = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t value = (uint8_t)(w->turns + 1), *q;
 
 	for (size_t i = 0; i < bytes; i += 2 * PAGE)
 		p[i] = value;
-	q = mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-	check(w, q != MAP_FAILED);
+	q = mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+	check(w, q == to);
 	for (size_t i = 0; q != MAP_FAILED && i < bytes; i += PAGE)
 		check(w, q[i] == (i / PAGE % 2 ? 0 : value));
 	munmap(p, bytes);
