@@ -528,6 +528,35 @@ static bool header_right(void)
 	return header(false);
 }
 
+/* A WRITE of each of two queue pairs, whose completions come to one queue. */
+static bool two_queue_pairs(bool in_order)
+{
+	unsigned int seen = 0;
+	struct ibv_wc wc;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		begin(IBV_QPT_RC);
+		send_slot(IBV_WR_RDMA_WRITE, i);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		NEED(next_wc(scene.send_cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		if (in_order && wc.wr_id != i)
+			return false;
+		seen |= 1u << wc.wr_id;
+	}
+	return seen == 3;
+}
+
+static bool pairs_wrong(void)
+{
+	return two_queue_pairs(true);
+}
+
+static bool pairs_right(void)
+{
+	return two_queue_pairs(false);
+}
+
 #define OF(twin, name, says)                                           \
 	{                                                              \
 		says, UNDEFINED_SAID, name##_wrong, twin##_right, NULL \
@@ -559,6 +588,8 @@ static const struct wrong rows[] = {
 	ROW(numbers, "expects datagrams without gaps", LOST_SAID),
 	{"takes each datagram for a new one", TWICE_SAID, twice_wrong, ascend_right, NULL},
 	{"expects datagrams in order", ORDER_SAID, order_wrong, ascend_right, NULL},
+	{"takes completions of two queue pairs in the order of their requests", NULL, pairs_wrong,
+	 pairs_right, NULL},
 	{"reads a GRH that is not", UNDEFINED_SAID, header_wrong, header_right, ":link=infiniband"},
 };
 
