@@ -52,7 +52,8 @@ PRIVATE = ["src", "tools", "bench"]
 WORDS = {"astray": "misrouted", "recall": "revoke", "linger": "deferred", "lingering": "deferred",
          "park": "wait", "parked": "waiting", "handout": "fd_pass", "assist": "coop",
          "overdue": "due", "hush": "stop", "drive": "progress", "inlet": "producer",
-         "stage": "bounce", "patient": "timed_out", "patience": "timeout"}
+         "stage": "bounce", "patient": "timed_out", "patience": "timeout",
+         "watched": "observed or tracked", "watching": "tracking", "unwatch": "end"}
 
 RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
 # A definition: at column 0, its brace in a line of its own.

@@ -116,7 +116,7 @@ static _Atomic unsigned int own;
 
 #define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
 
-static atomic_bool main_ends, watched;
+static atomic_bool main_ends, awaited;
 
 /* The main thread's value is there, so that the C library calls us when it ends. */
 static pthread_key_t key;
@@ -160,7 +160,7 @@ static unsigned int others_beside_main(void)
 	return n;
 }
 
-static void *watch_last_thread(void *arg)
+static void *await_last_thread(void *arg)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_NS};
 
@@ -169,14 +169,14 @@ static void *watch_last_thread(void *arg)
 	exit(0);
 }
 
-static void start_last_watch(void)
+static void start_last_wait(void)
 {
 	struct av_thread *thread;
 
-	if (atomic_exchange(&watched, true))
+	if (atomic_exchange(&awaited, true))
 		return;
-	if (av_thread_start(&thread, "anyverbs-last", watch_last_thread, NULL))
-		atomic_store(&watched, false);
+	if (av_thread_start(&thread, "anyverbs-last", await_last_thread, NULL))
+		atomic_store(&awaited, false);
 	else
 		av_thread_leave(thread);
 }
@@ -187,7 +187,7 @@ static void at_end_of_main(void *unused)
 
 	atomic_store(&main_ends, true);
 	if (av_thread_own())
-		start_last_watch();
+		start_last_wait();
 }
 
 /* If this is the main thread, which we may never meet: another may have loaded us, or forked. */
@@ -208,7 +208,7 @@ static void last_thread_started(void)
 {
 	ask_to_be_told();
 	if (atomic_load(&main_ends) || atomic_load(&asked) != getpid())
-		start_last_watch();
+		start_last_wait();
 }
 
 /* In a forked child, whose main thread is the one that has forked. */
@@ -217,7 +217,7 @@ static void last_thread_forked(void)
 	ask_to_be_told();
 	av_own_fd_close(&file);
 	atomic_store(&main_ends, false);
-	atomic_store(&watched, false);
+	atomic_store(&awaited, false);
 }
 
 #define STACK_BYTES (256u << 10) /* beside the program's thread-local variables */

@@ -9,7 +9,7 @@
 
 #define REST_MS 10 /* while what is there cannot be taken, its socket stays readable */
 
-LIST_HEAD(watched_list, av_watched_fd);
+LIST_HEAD(watch_list, av_watch_fd);
 
 static struct {
 	pthread_mutex_t life; /* held while the thread is started and ended; it never takes it */
@@ -18,7 +18,7 @@ static struct {
 	struct av_waker waker;
 
 	pthread_mutex_t mutex; /* guards the rest, and is held over ready() */
-	struct watched_list list;
+	struct watch_list list;
 	bool stop;
 } watcher = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
@@ -50,7 +50,7 @@ static bool reserve_pollfds(struct waiting *t, size_t n)
 /* Return: number of descriptors; 0: the thread is to end. */
 static size_t fill_watcher_poll(struct waiting *t)
 {
-	struct av_watched_fd *w;
+	struct av_watch_fd *w;
 	size_t n = 1;
 
 	if (watcher.stop || av_own_fd(&t->woken) < 0)
@@ -63,7 +63,7 @@ static size_t fill_watcher_poll(struct waiting *t)
 }
 
 /* If RLIMIT_NOFILE is below @n, poll(2) takes none: sleep until a change. Return: false: nothing */
-static bool poll_watched_fds(struct waiting *t, size_t n)
+static bool poll_watches(struct waiting *t, size_t n)
 {
 	char byte;
 
@@ -74,7 +74,7 @@ static bool poll_watched_fds(struct waiting *t, size_t n)
 	return false;
 }
 
-static bool is_watched_fd_ready(const struct waiting *t, size_t n, const struct av_watched_fd *w)
+static bool is_watch_ready(const struct waiting *t, size_t n, const struct av_watch_fd *w)
 {
 	for (size_t i = 1; i < n; i++)
 		if (t->poll[i].fd == w->socket.fd && t->poll[i].revents)
@@ -85,11 +85,11 @@ static bool is_watched_fd_ready(const struct waiting *t, size_t n, const struct 
 /* Call whose sockets are ready. Context: the mutex is held. Return: does something stay there? */
 static bool notify_ready_fds(const struct waiting *t, size_t n)
 {
-	struct av_watched_fd *w;
+	struct av_watch_fd *w;
 	bool stays = false;
 
 	LIST_FOREACH(w, &watcher.list, entry) {
-		if (!is_watched_fd_ready(t, n, w))
+		if (!is_watch_ready(t, n, w))
 			continue;
 		w->in_vain = false;
 		w->ready(w);
@@ -106,7 +106,7 @@ static void *watch_main(void *arg)
 	pthread_mutex_lock(&watcher.mutex);
 	while ((n = fill_watcher_poll(t)) > 0) {
 		pthread_mutex_unlock(&watcher.mutex);
-		n = poll_watched_fds(t, n) ? n : 0;
+		n = poll_watches(t, n) ? n : 0;
 		av_waker_drain(&t->woken);
 		pthread_mutex_lock(&watcher.mutex);
 		if (!notify_ready_fds(t, n))
@@ -163,7 +163,7 @@ static void stop_watcher(void)
 	watcher.running = false;
 }
 
-void av_watch_begin(struct av_watched_fd *w)
+void av_watch_begin(struct av_watch_fd *w)
 {
 	AV_ERRNO_KEPT;
 	AV_LOCKED(&watcher.life);
@@ -177,9 +177,9 @@ void av_watch_begin(struct av_watched_fd *w)
 		start_watcher();
 }
 
-static bool is_fd_watched(const struct av_watched_fd *wanted)
+static bool is_watch_listed(const struct av_watch_fd *wanted)
 {
-	struct av_watched_fd *w;
+	struct av_watch_fd *w;
 
 	LIST_FOREACH(w, &watcher.list, entry)
 		if (w == wanted)
@@ -187,13 +187,13 @@ static bool is_fd_watched(const struct av_watched_fd *wanted)
 	return false;
 }
 
-void av_watch_end(struct av_watched_fd *w)
+void av_watch_end(struct av_watch_fd *w)
 {
 	AV_ERRNO_KEPT;
 	AV_LOCKED(&watcher.life);
 
 	pthread_mutex_lock(&watcher.mutex);
-	if (is_fd_watched(w))
+	if (is_watch_listed(w))
 		LIST_REMOVE(w, entry);
 	watcher.stop = LIST_EMPTY(&watcher.list);
 	pthread_mutex_unlock(&watcher.mutex);

@@ -9,17 +9,17 @@
 
 #include "base/file.h"
 
-struct av_watched_fd {
+struct av_watch_fd {
 	struct av_own_fd socket; /* the caller closes it after av_watch_end() */
 	/* Context: the watcher's thread; must not block, or begin or end watching. */
-	void (*ready)(struct av_watched_fd *w);
+	void (*ready)(struct av_watch_fd *w);
 	bool in_vain; /* set by ready() if it could read nothing: the thread naps before the next
 			 call */
-	LIST_ENTRY(av_watched_fd) entry;
+	LIST_ENTRY(av_watch_fd) entry;
 };
 
 /* Watch a socket, if the thread can start. Context: not in ready() or a change of the directory */
-void av_watch_begin(struct av_watched_fd *w);
+void av_watch_begin(struct av_watch_fd *w);
 
 /* End watching it, if it is watched. Waits until ready() has returned. */
-void av_watch_end(struct av_watched_fd *w);
+void av_watch_end(struct av_watch_fd *w);

@@ -40,7 +40,7 @@ bool av_cm_is_channel(int fd, uint32_t *number)
  * the library's end, too (closefrom(3)), it may go unnoticed. Then the channel's ids last as long
  * as the process, and no other file is touched: all uses of this end ask av_own_fd().
  */
-static void ended(struct av_watched_fd *w)
+static void ended(struct av_watch_fd *w)
 {
 	struct av_cm_channel *c = av_container_of(w, struct av_cm_channel, end);
 	int fd = av_own_fd(&w->socket);

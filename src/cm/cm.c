@@ -179,9 +179,9 @@ static void cm_attend_forked(void)
 
 /* --- the host's changes --------------------------------------------------------------------- */
 
-static struct av_watched_fd host = {.socket.fd = -1};
+static struct av_watch_fd host = {.socket.fd = -1};
 static _Atomic bool news;
-static uint64_t watched; /* network namespace; 0: none, for want of netlink */
+static uint64_t host_netns; /* network namespace; 0: none, for want of netlink */
 
 /* The interface that was asked last in that namespace. Guarded by the lock. */
 static struct {
@@ -190,7 +190,7 @@ static struct {
 } asked;
 
 /* In the watcher's thread, which opens no sockets: the other one does what follows. */
-static void handle_port_change(struct av_watched_fd *w)
+static void handle_port_change(struct av_watch_fd *w)
 {
 	if (!av_port_watch_heard(w->socket.fd))
 		return;
@@ -204,10 +204,10 @@ static void handle_port_change(struct av_watched_fd *w)
 void av_cm_host_begin(void)
 {
 	asked.ifindex = 0;
-	watched = 0;
+	host_netns = 0;
 	host.ready = handle_port_change;
 	if (av_port_watch_open(&host.socket)) {
-		watched = av_netns_of_thread();
+		host_netns = av_netns_of_thread();
 		av_watch_begin(&host);
 	}
 }
@@ -226,7 +226,7 @@ static void host_end(void)
 
 static void host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
 {
-	if (netns != watched) {
+	if (netns != host_netns) {
 		av_gid_interface_hardware(ifindex, address);
 		return;
 	}

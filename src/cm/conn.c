@@ -421,7 +421,7 @@ static void handle_conn_timeout(struct av_cm_conn *c)
 			c->route.proc = av_cm_listener_of(&c->route, c->sent.service_id);
 		send_conn_message(c);
 		if (c->tries == 1 && !c->route.proc)
-			av_net_icmp_watch(&c->route.path);
+			av_net_icmp_probe(&c->route.path);
 	}
 }
 

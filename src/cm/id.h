@@ -126,7 +126,7 @@ struct av_cm_channel {
 	pid_t pid;
 	unsigned int users; /* commands in progress */
 	bool closed;	    /* the program has closed all copies of its end */
-	struct av_watched_fd end;
+	struct av_watch_fd end;
 	TAILQ_HEAD(, av_cm_event) events;
 	TAILQ_HEAD(, av_cm_id) ids;
 	TAILQ_ENTRY(av_cm_channel) entry;

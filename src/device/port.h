@@ -85,9 +85,9 @@ unsigned int av_port_force(const char *device, bool down);
 
 /*
  * Count one more open context of this process. The first one starts the watch.
- * Context: joined until after av_port_unwatch(); not within a change; keeps errno
+ * Context: joined until after av_port_watch_end(); not within a change; keeps errno
  */
-void av_port_watch(void);
+void av_port_watch_begin(void);
 
 /*
  * Do the ports agree with the host's addresses in @netns? Updates them if the host has changed,
@@ -105,5 +105,6 @@ AV_MUST_USE bool av_port_watch_open(struct av_own_fd *socket);
 /* Drain such a socket. Never blocks. Return: has anything changed? */
 AV_MUST_USE bool av_port_watch_heard(int fd);
 
-/* Undo one av_port_watch(). The last one ends the watch, and waits for the watcher's thread. */
-void av_port_unwatch(void);
+/* Undo one av_port_watch_begin(). The last one ends the watch, and waits for the watcher's thread.
+ */
+void av_port_watch_end(void);

@@ -8,14 +8,14 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 
-static void ready(struct av_watched_fd *w);
+static void ready(struct av_watch_fd *w);
 
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* guards: */
 static unsigned int users;
 
 static struct {
 	pthread_mutex_t mutex; /* held while ports are updated; guards the rest */
-	struct av_watched_fd netlink;
+	struct av_watch_fd netlink;
 	uint64_t netns; /* of the socket */
 	bool stale;	/* ports may not agree with what the socket has said */
 } watch = {
@@ -35,7 +35,7 @@ bool av_port_watch_heard(int fd)
 }
 
 /* Return: false: they still may not agree */
-static bool sync_watched_port(int fd)
+static bool sync_port(int fd)
 {
 	watch.stale |= av_port_watch_heard(fd);
 	if (watch.stale)
@@ -43,10 +43,10 @@ static bool sync_watched_port(int fd)
 	return !watch.stale;
 }
 
-static void ready(struct av_watched_fd *w)
+static void ready(struct av_watch_fd *w)
 {
 	AV_LOCKED(&watch.mutex);
-	(void)sync_watched_port(w->socket.fd);
+	(void)sync_port(w->socket.fd);
 }
 
 /* Does not wait: a thread that updates the ports already may be waiting for others. */
@@ -60,7 +60,7 @@ bool av_port_watch_look(uint64_t netns)
 		return false;
 	fd = av_own_fd(&watch.netlink.socket);
 	if (fd >= 0 && watch.netns == netns)
-		current = sync_watched_port(fd);
+		current = sync_port(fd);
 	pthread_mutex_unlock(&watch.mutex);
 	return current;
 }
@@ -115,7 +115,7 @@ static void stop_port_watch(void)
 	av_own_fd_close(&watch.netlink.socket);
 }
 
-void av_port_watch(void)
+void av_port_watch_begin(void)
 {
 	AV_ERRNO_KEPT;
 
@@ -125,7 +125,7 @@ void av_port_watch(void)
 		av_watch_begin(&watch.netlink);
 }
 
-void av_port_unwatch(void)
+void av_port_watch_end(void)
 {
 	AV_LOCKED(&life);
 	if (users && --users == 0)

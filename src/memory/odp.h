@@ -217,7 +217,7 @@ AV_MUST_USE int av_odp_advise(struct av_seg *seg, const struct av_odp_range *ran
 /*
  * Wait until all advice is done that an own context has queued so far. Call it before an ODP region
  * ends or moves, since its advice would make pages valid that no region covers; and before
- * av_odp_unwatch(). Others may queue advice meanwhile.
+ * av_odp_notify_end(). Others may queue advice meanwhile.
  * Context: waits for pages; no lock held. In a forked child, inherited contexts have none queued.
  */
 void av_odp_quiesce(struct av_seg *seg);
@@ -308,17 +308,17 @@ bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
  * Watch invalidations for an own context: before its first ODP region exists, or for unmappings
- * under its first other region. The process's first watched context opens the descriptor and starts
- * the thread. If the kernel refuses, nothing is watched (docs/ODP.md): invalidations are not
+ * under its first other region. The process's first tracked context opens the descriptor and starts
+ * the thread. If the kernel refuses, nothing is tracked (docs/ODP.md): invalidations are not
  * counted, and unmappings under a region go unnoticed.
  * Context: any thread; uses the heap; holds no lock of the data path; keeps errno.
  */
-void av_odp_watch(struct av_seg *seg);
+void av_odp_notify_begin(struct av_seg *seg);
 
 /*
  * An own context is being closed, and no access to it is under way. The last one stops the thread
- * and closes the descriptor, which cancels every registration. Contexts not watched, or inherited
+ * and closes the descriptor, which cancels every registration. Contexts not tracked, or inherited
  * by fork(), are ignored.
  * Context: any thread but the listener; waits while the listener handles one batch of events.
  */
-void av_odp_unwatch(struct av_seg *seg);
+void av_odp_notify_end(struct av_seg *seg);

@@ -2,7 +2,7 @@
 /*
  * The listener: the thread that reads the events of the process's userfaultfd.
  *
- * It must not deadlock. A program thread that unmaps watched memory sleeps in the kernel until the
+ * It must not deadlock. A program thread that unmaps tracked memory sleeps in the kernel until the
  * listener has read its event. That thread may hold anything: the heap's lock (free() unmaps),
  * locks of this library, locks of the dynamic linker. So while the descriptor is open, the listener
  * - takes no lock, not even a bounded one: a signal handler may unmap while the interrupted thread
@@ -13,8 +13,8 @@
  *   descriptor. The sleeping thread does not hold the kernel's lock of the address space (the
  *   kernel releases it before the wait), so the listener can take page faults;
  * - waits only for events. Others wait for it: accesses (av_odp_settle(), bounded) and
- *   av_odp_unwatch(). It touches only shared memory of own contexts, which av_odp_unwatch() keeps
- *   mapped until the listener is done.
+ *   av_odp_notify_end(). It touches only shared memory of own contexts, which av_odp_notify_end()
+ * keeps mapped until the listener is done.
  *
  * At its end it unpublishes the descriptor and closes it: that wakes every sleeper and cancels all
  * registrations. Only then may the thread's own end, or av_thread_join(), free memory.
@@ -65,7 +65,7 @@ static struct {
 	unsigned int users;
 	bool running;
 	struct av_thread *thread;
-	void *page; /* a watched page of our own; unmapping it wakes the listener */
+	void *page; /* a tracked page of our own; unmapping it wakes the listener */
 	struct av_own_fd uffd;
 	_Atomic bool stop;
 	_Atomic bool refused; /* the kernel refused a userfaultfd; do not ask again */
@@ -83,7 +83,7 @@ static struct av_seg *context_at(uint32_t slot)
 	return atomic_load_explicit(&listener.context[slot], memory_order_acquire);
 }
 
-/* The next watched context. *@slot: 0 at first. NULL: there are no more */
+/* The next tracked context. *@slot: 0 at first. NULL: there are no more */
 static struct av_seg *next_context(uint32_t *slot)
 {
 	struct av_seg *seg = NULL;
@@ -308,7 +308,7 @@ static void set_seq(uint64_t odd)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
 }
 
-/* @unmapped: the range is gone, so it is no longer watched. */
+/* @unmapped: the range is gone, so it is no longer tracked. */
 static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
 	struct av_seg *seg;
@@ -423,7 +423,7 @@ static int open_with(uint64_t features)
 	return fd;
 }
 
-/* Without WP_ASYNC (Linux 6.7), only private and memfd memory can be watched. */
+/* Without WP_ASYNC (Linux 6.7), only private and memfd memory can be tracked. */
 static int open_uffd(void)
 {
 	int fd = open_with(EVENTS | UFFD_FEATURE_WP_ASYNC);
@@ -433,8 +433,8 @@ static int open_uffd(void)
 	return av_own_fd_keep(&notify.uffd, fd) ? notify.uffd.fd : -1;
 }
 
-/* A watched page of our own. Unmapping it makes the listener check @stop. */
-static void *watched_page(int fd)
+/* A tracked page of our own. Unmapping it makes the listener check @stop. */
+static void *wake_page(int fd)
 {
 	size_t bytes = av_page_bytes();
 	void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -459,7 +459,7 @@ static bool start_uffd_listener(void)
 			atomic_store(&notify.refused, true);
 		return false;
 	}
-	notify.page = watched_page(fd);
+	notify.page = wake_page(fd);
 	atomic_store(&notify.stop, false);
 	atomic_store(&listener.fd, fd);
 	notify.running = notify.page &&
@@ -503,7 +503,7 @@ static void reset_uffd_in_child(void)
 	pthread_mutex_init(&notify.mutex, NULL);
 	av_own_fd_close(&notify.uffd);
 	if (notify.running)
-		av_munmap(notify.page, av_page_bytes()); /* the child's copy is not watched */
+		av_munmap(notify.page, av_page_bytes()); /* the child's copy is not tracked */
 	notify.running = false;
 	notify.users = 0;
 	reset_listener();
@@ -528,18 +528,18 @@ static void add_uffd_context(struct av_seg *seg)
 	publish_fd(seg, own_uffd());
 }
 
-static bool is_uffd_watched(const struct av_seg *seg)
+static bool is_uffd_open(const struct av_seg *seg)
 {
 	const struct av_odp_root *root = av_odp_root(seg);
 
 	return root && atomic_load_explicit(&root->uffd, memory_order_relaxed) != 0;
 }
 
-void av_odp_watch(struct av_seg *seg)
+void av_odp_notify_begin(struct av_seg *seg)
 {
 	AV_ERRNO_KEPT;
 
-	if (is_uffd_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
+	if (is_uffd_open(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
 		return;
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
@@ -556,7 +556,7 @@ void av_odp_watch(struct av_seg *seg)
 	}
 }
 
-void av_odp_unwatch(struct av_seg *seg)
+void av_odp_notify_end(struct av_seg *seg)
 {
 	AV_LOCKED(&notify.mutex);
 	if (find_context(seg) < AV_REF_SLOTS) {
@@ -571,7 +571,7 @@ void av_odp_unwatch(struct av_seg *seg)
 
 /* --- what is tracked no more ----------------------------------------------------- */
 
-static void unwatch(uint64_t addr, uint64_t len)
+static void untrack_range(uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};
 	AV_ERRNO_KEPT;
@@ -584,12 +584,12 @@ static void unwatch(uint64_t addr, uint64_t len)
 void av_odp_untrack(uint64_t addr, uint64_t len)
 {
 	expect_unmapping(addr, len);
-	unwatch(addr, len);
+	untrack_range(addr, len);
 }
 
 void av_odp_release(uint64_t addr, uint64_t len)
 {
-	unwatch(addr, len);
+	untrack_range(addr, len);
 	(void)forget_seen();
 	end_use();
 }

@@ -18,7 +18,7 @@ struct seen {
 	uint32_t ref; /* of the context; never 0 */
 	uint64_t unmaps;
 	uint64_t begin, end;
-	bool plain; /* private anonymous, and watched; so it still is */
+	bool plain; /* private anonymous, and tracked; so it still is */
 };
 static _Thread_local struct seen seen[SEEN] AV_TLS_FAST;
 static _Thread_local unsigned int seen_next AV_TLS_FAST;
@@ -92,12 +92,12 @@ static bool unchanged(int maps, const struct av_vma *vma)
  * which may be filled again before we look. Anonymous memory can always be registered, so there it
  * was a hole. For a file mapping we believe EINVAL after several attempts.
  */
-static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
+static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *tracked)
 {
 	for (int i = 0; i < REFUSALS; i++) {
 		int err = register_uffd_range(uffd, vma->begin, vma->end - vma->begin);
 
-		*watched = err == 0;
+		*tracked = err == 0;
 		if (err == ENOMEM || (err == EINVAL && vma->anonymous) || !unchanged(maps, vma))
 			return false;
 		if (err != EINVAL)
@@ -112,17 +112,17 @@ static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint
 {
 	uint64_t last = av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1);
 	struct av_vma vma;
-	bool watched;
+	bool tracked;
 
 	for (unsigned int again = 0; again < LOOKS;) {
 		if (!av_vma_next(maps, addr, &vma) || vma.begin > addr)
 			return false;
-		if (!register_one(uffd, maps, &vma, &watched)) {
+		if (!register_one(uffd, maps, &vma, &tracked)) {
 			again++;
 			continue;
 		}
 		seen[seen_next++ % SEEN] =
-			(struct seen){ref, unmaps, vma.begin, vma.end, watched && vma.anonymous};
+			(struct seen){ref, unmaps, vma.begin, vma.end, tracked && vma.anonymous};
 		if (vma.end > last)
 			return true;
 		addr = vma.end;

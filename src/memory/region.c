@@ -256,8 +256,8 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
 }
 
-/* ANYVERBS_WATCH=odp: ordinary regions are not watched. */
-static bool watching(void)
+/* ANYVERBS_WATCH=odp: ordinary regions are not tracked. */
+static bool is_tracking(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_WATCH", .value = "odp"};
 
@@ -265,7 +265,7 @@ static bool watching(void)
 }
 
 /*
- * Have the range watched. Earlier unmappings are recorded first, or they would count against this
+ * Have the range tracked. Earlier unmappings are recorded first, or they would count against this
  * memory: a munmap()'s event may be unread although its addresses are in use again. Return: the
  * moment after which an unmapping concerns this region.
  */
@@ -273,9 +273,9 @@ static uint64_t track_region_unmaps(struct av_seg *seg, uint64_t addr, uint64_t 
 {
 	uint64_t moment;
 
-	if (!watching())
+	if (!is_tracking())
 		return AV_UNMAPPED_NEVER;
-	av_odp_watch(seg);
+	av_odp_notify_begin(seg);
 	av_odp_barrier();
 	moment = av_unmapped_now(seg);
 	(void)!av_odp_track(seg, addr,

@@ -393,7 +393,7 @@ static void start_route_probe(struct question *q, const struct av_net_path *path
 	q->known = connect_it(q->socket.fd, q);
 }
 
-void av_net_icmp_watch(const struct av_net_path *path)
+void av_net_icmp_probe(const struct av_net_path *path)
 {
 	AV_ERRNO_KEPT;
 	AV_LOCKED(&question_mutex);

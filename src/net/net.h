@@ -234,7 +234,7 @@ int av_net_send(struct av_net_burst *burst);
  * to any destination. A few probes may be outstanding; one more may replace another.
  * Context: makes system calls, never blocks; any queue pair lock may be held; keeps errno
  */
-void av_net_icmp_watch(const struct av_net_path *path);
+void av_net_icmp_probe(const struct av_net_path *path);
 
 /*
  * The error that the probe of @path has met so far. Closes the probe's socket. Context: as above

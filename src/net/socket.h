@@ -160,7 +160,7 @@ void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn, boo
 
 /* === burst ======================================================================= */
 
-/* Drop all probes of av_net_icmp_watch(): no address is open any more. */
+/* Drop all probes of av_net_icmp_probe(): no address is open any more. */
 void av_net_icmp_end(void);
 
 /* In a forked child: reset the cache of bursts, whose lock may have a holder, and drop probes. */

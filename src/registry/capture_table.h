@@ -10,7 +10,8 @@
 
 #include "registry/directory.h"
 
-/* Begin a capture, unnoticed until av_capture_watch(). Return: its number (> 0); -ENOSPC; -EBUSY */
+/* Begin a capture, unnoticed until av_capture_observe(). Return: its number (> 0); -ENOSPC; -EBUSY
+ */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 

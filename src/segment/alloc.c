@@ -115,7 +115,7 @@ static void punch_segment(const struct av_seg *seg, uint64_t at, uint64_t bytes)
 /* Does a fault on demand refuse the next allocation? Keeps errno. */
 static bool is_alloc_refused(struct av_seg *seg)
 {
-	struct av_faults *f = av_faults_watched(seg) && seg->own ? av_faults_of(seg) : NULL;
+	struct av_faults *f = av_faults_observed(seg) && seg->own ? av_faults_of(seg) : NULL;
 	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB, .verb = AV_VERB_MEMORY};
 	struct av_faults_struck struck = {.next = 0};
 	bool refused = false;

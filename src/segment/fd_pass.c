@@ -154,7 +154,7 @@ static int asked_for(const struct sockaddr_un *a, const struct av_fd_pass *h)
 }
 
 /* Whoever can connect may have it: the folder is the user's alone. */
-static void serve_fd_pass_request(struct av_watched_fd *w)
+static void serve_fd_pass_request(struct av_watch_fd *w)
 {
 	struct av_fd_pass *h =
 		(struct av_fd_pass *)((char *)w - offsetof(struct av_fd_pass, listener));

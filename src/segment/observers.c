@@ -10,27 +10,27 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 }
 
 /* Set before looking; who begins a capture calls this afterwards, so the flag is never missing. */
-void av_capture_watch_context(struct av_seg *seg)
+void av_capture_observe_context(struct av_seg *seg)
 {
-	atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
-	av_capture_unwatch_context(seg);
+	atomic_fetch_or(&seg->head->observers, AV_OBSERVER_CAPTURE);
+	av_capture_unobserve_context(seg);
 }
 
-void av_capture_unwatch_context(struct av_seg *seg)
+void av_capture_unobserve_context(struct av_seg *seg)
 {
 	unsigned int at = 0;
 
-	atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_CAPTURE);
+	atomic_fetch_and(&seg->head->observers, ~(uint32_t)AV_OBSERVER_CAPTURE);
 	if (av_capture_next(seg, &at)) /* begun just now */
-		atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
+		atomic_fetch_or(&seg->head->observers, AV_OBSERVER_CAPTURE);
 }
 
-void av_capture_watch(void)
+void av_capture_observe(void)
 {
 	struct av_seg *seg;
 
 	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
-		av_capture_watch_context(seg);
+		av_capture_observe_context(seg);
 }
 
 /* --- the process' own ------------------------------------------------------------ */
@@ -77,7 +77,7 @@ static bool tell_context(struct av_seg *seg, const char *device)
 	if (strncmp(seg->head->device, device, sizeof(seg->head->device)) || !av_seg_alive(seg))
 		return false;
 	atomic_fetch_add(&seg->head->faults_change, 1);
-	atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+	atomic_fetch_or(&seg->head->observers, AV_OBSERVER_FAULTS);
 	av_seg_wake_timer(seg);
 	av_seg_call(seg);
 	return true;
@@ -172,11 +172,11 @@ static void load_context_faults(struct av_seg *seg, struct av_faults *f)
 	uint32_t from = atomic_load(&f->change), change = atomic_load(&seg->head->faults_change);
 
 	if (load_texts(f, from, change)) {
-		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+		atomic_fetch_or(&seg->head->observers, AV_OBSERVER_FAULTS);
 	} else {
-		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
+		atomic_fetch_and(&seg->head->observers, ~(uint32_t)AV_OBSERVER_FAULTS);
 		if (atomic_load(&seg->head->faults_change) != change) /* changed again meanwhile */
-			atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+			atomic_fetch_or(&seg->head->observers, AV_OBSERVER_FAULTS);
 	}
 }
 

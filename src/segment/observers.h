@@ -10,17 +10,17 @@
 #include "segment/segment.h"
 
 /*
- * A context with the flag AV_WATCHED_CAPTURE inspects each of its requests: a capture
+ * A context with the flag AV_OBSERVER_CAPTURE inspects each of its requests: a capture
  * (registry/capture_table.h) may cover it. Any thread calls these, in the directory.
  */
 
 /* Set or clear every context's flag, after a capture has begun. Maps segments, so it may block. */
-void av_capture_watch(void);
+void av_capture_observe(void);
 
-void av_capture_watch_context(struct av_seg *seg);
+void av_capture_observe_context(struct av_seg *seg);
 
 /* Clear the flag: the caller found no capture. Keeps it if a capture has begun meanwhile. */
-void av_capture_unwatch_context(struct av_seg *seg);
+void av_capture_unobserve_context(struct av_seg *seg);
 
 /* av_capture_find() for the process and the device of a context. */
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
@@ -29,7 +29,7 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
  * Fault rules of a context: those of ANYVERBS_FAULTS, which its process reads when it opens its
  * first context, and the device's, in BASE/anyverbs-UID.faults.DEVICE (BASE: av_folder_base()).
  *
- * A context with rules has the flag AV_WATCHED_FAULTS. Whoever changes the rules of a device
+ * A context with rules has the flag AV_OBSERVER_FAULTS. Whoever changes the rules of a device
  * increments @faults_change in all contexts of the device, sets the flag, and calls their processes
  * (av_seg_call()). Each context reloads its rules at its next request, verb or timer.
  *
@@ -41,10 +41,10 @@ void av_faults_attach(struct av_seg *seg);
 void av_faults_detach(struct av_seg *seg);
 
 /* May this context have rules? Costs one load. */
-static inline bool av_faults_watched(const struct av_seg *seg)
+static inline bool av_faults_observed(const struct av_seg *seg)
 {
-	return av_unlikely(atomic_load_explicit(&seg->head->watched, memory_order_relaxed) &
-			   AV_WATCHED_FAULTS);
+	return av_unlikely(atomic_load_explicit(&seg->head->observers, memory_order_relaxed) &
+			   AV_OBSERVER_FAULTS);
 }
 
 /* The rules of an own context, reloaded if they have changed. NULL: no memory. Keeps errno. */

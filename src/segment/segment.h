@@ -95,11 +95,11 @@ struct av_pin {
 } AV_ALIGNED(AV_CACHE_LINE);
 
 /* Flags: why the library inspects each request of a context. */
-enum av_watched {
-	AV_WATCHED_CAPTURE = 1,
-	AV_WATCHED_FAULTS = 2,
-	AV_WATCHED_MISUSE = 4,
-	AV_WATCHED_STRICT = 8,
+enum av_observer_bit {
+	AV_OBSERVER_CAPTURE = 1,
+	AV_OBSERVER_FAULTS = 2,
+	AV_OBSERVER_MISUSE = 4,
+	AV_OBSERVER_STRICT = 8,
 };
 
 struct av_seg_head {
@@ -152,7 +152,7 @@ struct av_seg_head {
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root;		   /* root of memory/key.h */
 	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/region.h */
-	_Atomic uint32_t watched;		   /* enum av_watched */
+	_Atomic uint32_t observers;		   /* enum av_observer_bit */
 	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* like av_dir_counters(), of this context */
 
@@ -195,7 +195,7 @@ void av_file_search(const char *folder, av_file_visit *visit, void *arg);
 
 /* A descriptor that this process passes to others. */
 struct av_fd_pass {
-	struct av_watched_fd listener;
+	struct av_watch_fd listener;
 	const struct av_own_fd *file;
 	void (*called)(struct av_fd_pass *h); /* runs after each connection; NULL: nothing to run */
 };

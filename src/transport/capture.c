@@ -322,7 +322,7 @@ void av_capture_context_opened(struct av_seg *seg)
 	if (name && *name && !(last_begun && av_capture_is_mine(last_begun, stamp)))
 		begin_setting(name);
 	pthread_mutex_unlock(&setting_mutex);
-	av_capture_watch_context(seg);
+	av_capture_observe_context(seg);
 }
 
 /* --- requests: their headers ------------------------------------------------------ */
@@ -638,14 +638,14 @@ static bool only_waits(const struct request *r)
 	return r->result->wait_reason == AV_WAIT_NO_ANSWER && av_retry_is_last(q);
 }
 
-/* Stop watching a context if no capture covers it, and close the files of those that are over. */
+/* Stop observing a context if no capture covers it, and close the files of those that are over. */
 static void look_for_captures(struct av_seg *seg)
 {
 	unsigned int at = 0;
 
 	if (av_capture_next(seg, &at))
 		return;
-	av_capture_unwatch_context(seg);
+	av_capture_unobserve_context(seg);
 	capture_files_tidy();
 }
 
@@ -694,7 +694,7 @@ static bool capture_packet(struct av_seg *seg, const struct av_net_packet *packe
 }
 
 const struct av_observer av_capture_observer = {
-	.watched = AV_WATCHED_CAPTURE,
+	.bit = AV_OBSERVER_CAPTURE,
 	.may_begin = capture_may_begin,
 	.done = capture_request,
 	.packet = capture_packet,

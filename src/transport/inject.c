@@ -448,7 +448,7 @@ static bool fault_may_begin(struct av_observed *o)
 }
 
 const struct av_observer av_fault_observer = {
-	.watched = AV_WATCHED_FAULTS,
+	.bit = AV_OBSERVER_FAULTS,
 	.may_begin = fault_may_begin,
 	.packet = strike_packet,
 };
@@ -484,7 +484,7 @@ static void apply_deferred_faults(struct av_seg *seg, struct av_injections *in, 
 static uint64_t look_at_clock(struct av_seg *seg, bool *fatal)
 {
 	struct av_faults *f =
-		av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
+		av_faults_observed(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
 	struct av_injections *in = f ? inject_of(seg) : NULL;
 	uint64_t next;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who observes requests and packets of watched contexts; and one observer, of changed buffers. */
+/* Who observes requests and packets of observed contexts; and one observer, of changed buffers. */
 #include "transport/observed.h"
 
 #include "base/random.h"
@@ -103,7 +103,7 @@ static bool sum_may_begin(struct av_observed *o)
 /* --- all observers ---------------------------------------------------------------- */
 
 static const struct av_observer sums_observer = {
-	.watched = AV_WATCHED_MISUSE,
+	.bit = AV_OBSERVER_MISUSE,
 	.may_begin = sum_may_begin,
 	.waits = sum_waits,
 };
@@ -112,14 +112,14 @@ static const struct av_observer sums_observer = {
 static const struct av_observer *const observers[] = {&sums_observer, &av_capture_observer,
 						      &av_strict_observer, &av_fault_observer};
 
-bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct av_qp_ref *end,
+bool av_observed_may_begin(struct av_observed *o, uint32_t bits, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe)
 {
 	bool may = true;
 
-	*o = (struct av_observed){.watched = watched, .end = end, .peer = peer, .wqe = wqe};
+	*o = (struct av_observed){.observers = bits, .end = end, .peer = peer, .wqe = wqe};
 	for (size_t i = 0; may && i < AV_ARRAY_SIZE(observers); i++)
-		if (watched & observers[i]->watched)
+		if (bits & observers[i]->bit)
 			may = observers[i]->may_begin(o);
 	return may;
 }
@@ -127,25 +127,25 @@ bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct
 void av_observed_done(const struct av_observed *o, const struct av_outcome *result)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(observers); i++)
-		if (o->watched & observers[i]->watched && observers[i]->done)
+		if (o->observers & observers[i]->bit && observers[i]->done)
 			observers[i]->done(o, result);
 }
 
 void av_observed_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
-	uint32_t watched = atomic_load(&end->seg->head->watched);
+	uint32_t bits = atomic_load(&end->seg->head->observers);
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(observers); i++)
-		if (watched & observers[i]->watched && observers[i]->waits)
+		if (bits & observers[i]->bit && observers[i]->waits)
 			observers[i]->waits(end, wqe);
 }
 
 bool av_observed_packet(struct av_seg *seg, const struct av_net_packet *packet)
 {
-	uint32_t watched = atomic_load(&seg->head->watched);
+	uint32_t bits = atomic_load(&seg->head->observers);
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(observers); i++)
-		if (watched & observers[i]->watched && observers[i]->packet &&
+		if (bits & observers[i]->bit && observers[i]->packet &&
 		    observers[i]->packet(seg, packet))
 			return true;
 	return false;

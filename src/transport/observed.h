@@ -28,9 +28,9 @@ struct av_injected {
 	enum ibv_wc_status status;
 };
 
-/* A request at the head of a queue pair of a watched context, which is about to be executed. */
+/* A request at the head of a queue pair of an observed context, which is about to be executed. */
 struct av_observed {
-	uint32_t watched; /* bits of AV_WATCHED_ */
+	uint32_t observers; /* enum av_observer_bit */
 	const struct av_qp_ref *end;
 	struct av_qp_ref *peer; /* its cached destination */
 	const struct av_sq_wqe *wqe;
@@ -44,7 +44,7 @@ struct av_observed {
 
 /* Context of all that have a request: its @req_lock is held, no other lock. */
 struct av_observer {
-	uint32_t watched; /* the bit of contexts that it observes */
+	uint32_t bit; /* of the contexts that it observes */
 	/* The request is to be executed. Return: false: instead, @o->injected happens */
 	bool (*may_begin)(struct av_observed *o);
 	/*
@@ -67,10 +67,10 @@ struct av_observer {
 extern const struct av_observer av_capture_observer, av_fault_observer, av_strict_observer;
 
 /*
- * Call the observers of a context, if it is watched, in the order of their table. @o: out, for
- * av_observed_done(). @watched: not 0
+ * Call the observers of a context, if it has any, in the order of their table. @o: out, for
+ * av_observed_done(). @observers: not 0
  */
-bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct av_qp_ref *end,
+bool av_observed_may_begin(struct av_observed *o, uint32_t observers, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe);
 void av_observed_done(const struct av_observed *o, const struct av_outcome *result);
 void av_observed_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
@@ -78,7 +78,7 @@ bool av_observed_packet(struct av_seg *seg, const struct av_net_packet *packet);
 
 /*
  * How many requests of an own queue pair had their buffers changed while they waited: of contexts
- * watched for misuse (AV_WATCHED_MISUSE), in the first AV_SEND_SUM_BYTES of a message.
+ * observed for misuse (AV_OBSERVER_MISUSE), in the first AV_SEND_SUM_BYTES of a message.
  */
 uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 #define AV_SEND_SUM_BYTES 65536u
@@ -113,7 +113,7 @@ void av_capture_seen(const struct av_net_seen *seen);
 
 /*
  * A context has been opened: begin the capture of ANYVERBS_CAPTURE, unless this process has begun
- * it, and watch the context if a capture covers it. Thread-safe; preserves errno.
+ * it, and observe the context if a capture covers it. Thread-safe; preserves errno.
  */
 void av_capture_context_opened(struct av_seg *seg);
 

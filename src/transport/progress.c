@@ -53,7 +53,7 @@ static void defer_to_timer(const struct av_qp_ref *end, enum flush_due what)
 {
 	atomic_fetch_or(&end->qp->flush_due, what);
 	if (end->seg->own) /* the timer; av_fail() kicks the owner of another one */
-		av_timer_watch(end, av_now_ns() + AV_FLUSH_DUE_NS);
+		av_timer_arm(end, av_now_ns() + AV_FLUSH_DUE_NS);
 }
 
 /* Put the queue pair into the error state. No @resp_lock is held; waits AV_STUCK_NS at most. */
@@ -208,7 +208,7 @@ static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *pe
 	if (result->wait_reason == AV_WAIT_RNR)
 		note_waiting(end);
 	if (result->moves)
-		av_timer_watch(end, 0);
+		av_timer_arm(end, 0);
 	return false;
 }
 
@@ -263,9 +263,9 @@ static bool apply_injected(const struct av_observed *o)
 /* Execute the request at the head. Return: false: it has to wait */
 static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
-	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
+	uint32_t observers = atomic_load_explicit(&end->seg->head->observers, memory_order_relaxed);
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
-	struct av_observed observed; /* if @watched */
+	struct av_observed observed; /* if @observers */
 	struct av_outcome result;
 	struct av_after after = {0};
 	bool goes_on;
@@ -273,17 +273,17 @@ static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (!wqe)
 		return false;
-	if (av_unlikely(watched) && !av_observed_may_begin(&observed, watched, end, peer, wqe))
+	if (av_unlikely(observers) && !av_observed_may_begin(&observed, observers, end, peer, wqe))
 		return apply_injected(&observed);
 	if (av_unlikely(end->qp->wire))
-		return av_wire_step(end, watched && observed.singly);
+		return av_wire_step(end, observers && observed.singly);
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, peer, wqe, &after);
 	} else {
 		av_connect(end, peer);
 		result = av_execute(end, peer, wqe, &after);
 	}
-	if (av_unlikely(watched))
+	if (av_unlikely(observers))
 		av_observed_done(&observed, &result);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE &&
 		      !result.responder_failed)) {

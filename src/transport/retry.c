@@ -40,7 +40,7 @@ void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t de
 	AV_ASSERT_HELD(&end->qp->req_lock);
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
 	atomic_store(&end->qp->wait_reason, why);
-	av_timer_watch(end, deadline_ns);
+	av_timer_arm(end, deadline_ns);
 }
 
 bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns)

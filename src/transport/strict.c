@@ -535,14 +535,14 @@ static bool strict_may_begin(struct av_observed *o)
 }
 
 const struct av_observer av_strict_observer = {
-	.watched = AV_WATCHED_STRICT,
+	.bit = AV_OBSERVER_STRICT,
 	.may_begin = strict_may_begin,
 };
 
 void av_strict_begin(struct av_seg *seg)
 {
 	if (seg->head->strict)
-		atomic_fetch_or(&seg->head->watched, AV_WATCHED_STRICT);
+		atomic_fetch_or(&seg->head->observers, AV_OBSERVER_STRICT);
 }
 
 void av_strict_end(struct av_seg *seg)

@@ -134,7 +134,7 @@ static void add_timer_qp(struct av_timer *t, uint32_t index)
 	atomic_store(&t->qp[index], true);
 }
 
-void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns)
+void av_timer_arm(const struct av_qp_ref *end, uint64_t deadline_ns)
 {
 	AV_UNCANCELLED;
 	struct av_timer *t;
@@ -152,7 +152,7 @@ void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns)
 		av_seg_wake_timer(end->seg);
 }
 
-int av_timer_watch_cq(struct av_seg *seg, uint32_t index)
+int av_timer_arm_cq(struct av_seg *seg, uint32_t index)
 {
 	struct av_timer *t = timer_of(seg);
 

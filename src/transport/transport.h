@@ -130,7 +130,7 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
  * Have the timer thread check a queue pair at @deadline_ns (av_now_ns()) at the latest. Any thread;
  * may create one. Without memory for it, this does nothing.
  */
-void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns);
+void av_timer_arm(const struct av_qp_ref *end, uint64_t deadline_ns);
 
 /* Start an own segment's timer. Without memory, logs a warning once. Any thread; may create one. */
 void av_timer_start(struct av_seg *seg);
@@ -139,7 +139,7 @@ void av_timer_start(struct av_seg *seg);
  * Have the timer thread send the deferred events of own CQ @index (av_cq_put_off()).
  * Context: no lock held; may create a thread. Return: 0, or ENOMEM: no timer could be started
  */
-AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
+AV_MUST_USE int av_timer_arm_cq(struct av_seg *seg, uint32_t index);
 
 /*
  * CQ @index is about to be destroyed: have the timer thread check it no more.

@@ -502,6 +502,6 @@ void av_wire_move_called(struct av_seg *seg)
 			continue;
 		AV_CAME_BY_PEER(&end.qp->resp_lock); /* that the queue pair is there */
 		AV_CAME_BY_PEER(&end.qp->req_lock);
-		av_timer_watch(&end, 0);
+		av_timer_arm(&end, 0);
 	}
 }

@@ -131,7 +131,7 @@ static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_pa
 static void dispatch_to_qp(const struct av_net_packet *packet, unsigned int count, bool struck)
 {
 	struct av_qp_ref end = av_qp_get_at(&packet->qp);
-	bool each = end.seg && !struck && atomic_load(&end.seg->head->watched);
+	bool each = end.seg && !struck && atomic_load(&end.seg->head->observers);
 
 	/* Who has locks of one without packets may be stopped. */
 	if (!end.seg || !end.seg->own || !end.qp ||

@@ -309,7 +309,7 @@ static bool begin_gathering(const struct av_qp_ref *end)
 	if (!awaits_turn(end, GATHERING))
 		return false;
 	av_net_settle_soon();
-	av_timer_watch(end, until);
+	av_timer_arm(end, until);
 	return true;
 }
 

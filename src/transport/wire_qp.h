@@ -162,7 +162,7 @@ struct av_wire {
 	uint64_t answer_ns, since_ns, rest_until_ns;
 	bool waits;	    /* for the RNR timer; sends nothing meanwhile */
 	bool repeated;	    /* retransmitted because of a gap, since the last progress or timeout */
-	bool icmp_watched;  /* watches ICMP for what prevents answers: av_net_icmp_watch() */
+	bool icmp_probed;   /* asks ICMP what prevents answers: av_net_icmp_probe() */
 	bool active;	    /* counted in the window: av_window_active() */
 	bool reads_carried; /* acknowledgements; constant from RTS on */
 	int obstacle; /* -errno since the last progress: why packets were refused or ignored */

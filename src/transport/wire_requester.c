@@ -189,9 +189,9 @@ static void wait_for_turn(const struct av_qp_ref *end, struct av_wire *w)
 /* What is known of why there is no answer, -errno. */
 static int take_path_error(struct av_wire *w)
 {
-	int err = w->icmp_watched ? av_net_icmp_error(&w->route.path) : 0;
+	int err = w->icmp_probed ? av_net_icmp_error(&w->route.path) : 0;
 
-	w->icmp_watched = false;
+	w->icmp_probed = false;
 	return err ? err : w->obstacle;
 }
 
@@ -213,7 +213,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->route.window, w->mtu, now);
-	if (w->icmp_watched)
+	if (w->icmp_probed)
 		(void)!take_path_error(w);
 	atomic_store(&end->qp->deadline_ns, answer_deadline(w, p.interval_ns));
 }
@@ -235,9 +235,9 @@ static bool count_answer_timeout(const struct sending *s, uint64_t since_ns)
 		av_wire_fail_head(s->end, fault);
 		return true;
 	}
-	s->w->icmp_watched = av_retry_is_last(s->end->qp);
-	if (s->w->icmp_watched)
-		av_net_icmp_watch(&s->w->route.path);
+	s->w->icmp_probed = av_retry_is_last(s->end->qp);
+	if (s->w->icmp_probed)
+		av_net_icmp_probe(&s->w->route.path);
 	return false;
 }
 

@@ -449,7 +449,7 @@ static void execute_read(struct arrival *a)
 					.dropped = w->read.dropped};
 	next = answer_read(a);
 	if (next != UINT64_MAX)
-		av_timer_watch(a->end, next);
+		av_timer_arm(a->end, next);
 }
 
 static void execute_word(struct arrival *a)

@@ -305,7 +305,7 @@ static void free_context(struct av_context *ctx)
 static void look_for_faults(struct av_seg *seg)
 {
 	struct av_context *ctx;
-	bool any = av_faults_watched(seg) && av_faults_of(seg) && av_faults_watched(seg);
+	bool any = av_faults_observed(seg) && av_faults_of(seg) && av_faults_observed(seg);
 
 	AV_LOCKED(&list_mutex);
 	SLIST_FOREACH(ctx, &list, link)
@@ -351,7 +351,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	av_inject_begin(ctx->seg);
 	av_misuse_begin(ctx);
 	av_strict_fill_ops(ctx);
-	av_port_watch();
+	av_port_watch_begin();
 	av_capture_context_opened(ctx->seg);
 	return 0;
 }
@@ -446,7 +446,7 @@ static int close_context(struct av_context *ctx)
 	if (ctx->verbs.context.cmd_fd != av_own_fd(&ctx->seg->file))
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
-		av_port_unwatch();
+		av_port_watch_end();
 		av_seg_end_calls(ctx->seg);
 		av_table_each(&ctx->qps, leave_wire, NULL); /* no packet comes any more */
 		av_wire_faults_end(ctx->seg);
@@ -459,7 +459,7 @@ static int close_context(struct av_context *ctx)
 		av_heap_region_close(ctx->seg);
 		av_mm_quiesce_remove(ctx->seg);
 		av_deferred_forget(ctx->seg);
-		av_odp_unwatch(ctx->seg);
+		av_odp_notify_end(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);
 		av_seg_drop_idle();

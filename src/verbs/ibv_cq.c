@@ -120,7 +120,7 @@ static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	if (err == 0 && attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
 		err = av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask, IBV_CQ_ATTR_MODERATE);
 	if (err == 0 && moderate && attr->moderate.cq_period)
-		err = av_timer_watch_cq(ctx->seg, ibv->handle);
+		err = av_timer_arm_cq(ctx->seg, ibv->handle);
 	if (err)
 		return av_fail_errno(AV_VERB_MODIFY_CQ, err);
 	if (moderate)

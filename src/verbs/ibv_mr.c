@@ -142,7 +142,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	if (err)
 		return av_fail_null(AV_VERB_REG_MR, err);
 	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))
-		av_odp_watch(ctx->seg);
+		av_odp_notify_begin(ctx->seg);
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);
 	if (err) {

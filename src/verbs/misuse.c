@@ -89,7 +89,7 @@ void av_misuse_begin(struct av_context *ctx)
 
 	pthread_once(&once, read_setting);
 	if (av_misuse_on())
-		atomic_fetch_or(&ctx->seg->head->watched, AV_WATCHED_MISUSE);
+		atomic_fetch_or(&ctx->seg->head->observers, AV_OBSERVER_MISUSE);
 }
 
 /* --- collecting ------------------------------------------------------------------ */

@@ -89,7 +89,7 @@ static inline int av_context_err(const struct av_context *ctx)
 static inline int av_verb_fault(struct av_context *ctx, enum av_verb verb, uint32_t qpn,
 				uint32_t key)
 {
-	if (av_likely(!av_faults_watched(ctx->seg)) || ctx->forked)
+	if (av_likely(!av_faults_observed(ctx->seg)) || ctx->forked)
 		return 0;
 	atomic_store(&ctx->unusual, true); /* maybe before the process has been called */
 	return av_inject_verb(ctx->seg, verb, qpn, key);

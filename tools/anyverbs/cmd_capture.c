@@ -165,7 +165,7 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 		av_tool_complain("cannot start: %d captures are already running", AV_CAPTURES);
 		return AV_EXIT_NO;
 	}
-	av_capture_watch();
+	av_capture_observe();
 	fprintf(stderr, "capturing to %s; ends at %.1f MB, or when interrupted\n", w->file,
 		(double)w->bytes / 1e6);
 	wait_for_end(w, number, end_ns, &signals);
@@ -174,7 +174,7 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 		fputc('\n', stderr);
 	state = close_capture((unsigned int)number);
 	av_capture_end((unsigned int)number);
-	av_capture_watch();
+	av_capture_observe();
 	return report(w, &state, seconds);
 }
 

@@ -32,12 +32,12 @@
 
 /* A watched socket, and the end that makes it readable. */
 struct watched {
-	struct av_watched_fd w;
+	struct av_watch_fd w;
 	int other;
 	_Atomic unsigned int seen;
 };
 
-static void note(struct av_watched_fd *w)
+static void note(struct av_watch_fd *w)
 {
 	struct watched *p = (struct watched *)((char *)w - offsetof(struct watched, w));
 	char byte;

@@ -67,16 +67,16 @@ void manager_look(void)
 /* --- base/watcher.h --------------------------------------------------------------- */
 
 static bool opens_host;
-static struct av_watched_fd *host_watch;
+static struct av_watch_fd *host_watch;
 
-void av_watch_begin(struct av_watched_fd *w)
+void av_watch_begin(struct av_watch_fd *w)
 {
 	if (opens_host)
 		host_watch = w;
 	opens_host = false;
 }
 
-void av_watch_end(struct av_watched_fd *w)
+void av_watch_end(struct av_watch_fd *w)
 {
 }
 

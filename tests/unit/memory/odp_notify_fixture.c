@@ -86,7 +86,7 @@ void in_child(void (*fn)(const void *), const void *arg, bool as_nobody)
 		if (as_nobody)
 			become_nobody();
 		fake_open(&f, 1);
-		av_odp_watch(&f.seg);
+		av_odp_notify_begin(&f.seg);
 		warm_up();
 		fn(arg);
 		_exit(0);

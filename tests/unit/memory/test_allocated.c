@@ -49,7 +49,7 @@ static struct av_seg *context_of(const char *device)
 static void end_context(struct av_seg *seg)
 {
 	av_seg_end_calls(seg);
-	av_odp_unwatch(seg); /* private memory is watched */
+	av_odp_notify_end(seg); /* private memory is watched */
 	av_seg_close(seg);
 }
 

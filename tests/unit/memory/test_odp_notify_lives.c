@@ -16,23 +16,23 @@ static void close_child(const void *arg)
 	int fds, threads;
 
 	CHECK(fake_uffd(&f) >= 0);
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	fds = entries_of("/proc/self/fd");
 	threads = entries_of("/proc/self/task");
 	for (int i = 0; i < 20; i++) {
 		fake_open(&g, 2);
-		av_odp_watch(&f.seg);
-		av_odp_watch(&f.seg);
-		av_odp_watch(&g.seg);
+		av_odp_notify_begin(&f.seg);
+		av_odp_notify_begin(&f.seg);
+		av_odp_notify_begin(&g.seg);
 		CHECK(access_at(p, PAGES * PAGE, true) && access_at(q, PAGES * PAGE, true));
 		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0 &&
 		      !is_valid(q)); /* watched anew */
-		av_odp_unwatch(&f.seg);
+		av_odp_notify_end(&f.seg);
 		CHECK(fake_uffd(&f) == -1 && fake_uffd(&g) >= 0);
 		CHECK(madvise(p, PAGES * PAGE, MADV_DONTNEED) == 0);
 		CHECK(is_valid(p)); /* nobody is watching for this context */
-		av_odp_unwatch(&g.seg);
-		av_odp_unwatch(&g.seg);
+		av_odp_notify_end(&g.seg);
+		av_odp_notify_end(&g.seg);
 		CHECK(fake_uffd(&g) == -1);
 		fake_close(&g);
 		CHECK(munmap(q, PAGE) == 0 &&
@@ -56,7 +56,7 @@ static void two_contexts_child(const void *arg)
 	struct fake_seg g;
 
 	fake_open(&g, 2);
-	av_odp_watch(&g.seg);
+	av_odp_notify_begin(&g.seg);
 	CHECK(access_at(p, PAGES * PAGE, true));
 	av_odp_begin(&g.seg, (uintptr_t)p, 2 * PAGE, true, NULL, &access);
 	CHECK_EQUAL(access.missing, 2);
@@ -86,11 +86,11 @@ static void fork_child(const void *arg)
 		alarm(60);
 		CHECK(madvise(p, PAGE, MADV_DONTNEED) == 0);
 		CHECK(munmap(p + PAGE, PAGE) == 0);
-		av_odp_unwatch(&f.seg);
+		av_odp_notify_end(&f.seg);
 		if (UNDER_TSAN)
 			_exit(0);
 		fake_open(&g, 3); /* the child's own */
-		av_odp_watch(&g.seg);
+		av_odp_notify_begin(&g.seg);
 		f = g;
 		CHECK(access_at(p, PAGE, true) && is_valid(p));
 		CHECK(munmap(p, PAGE) == 0);
@@ -125,7 +125,7 @@ static void closed_child(const void *arg)
 	p = map_kind(PRIVATE);
 	CHECK(access_at(p, PAGES * PAGE, true));
 	CHECK(munmap(p, PAGES * PAGE) == 0);
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	CHECK(fcntl(uffd, F_GETFD) >= 0);
 }
 
@@ -140,12 +140,12 @@ static void short_child(const void *arg)
 	struct rlimit was;
 	uint8_t *p = map_kind(PRIVATE);
 
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	was = few_descriptors(0);
-	av_odp_watch(&f.seg);
+	av_odp_notify_begin(&f.seg);
 	CHECK(fake_uffd(&f) == -1);
 	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
-	av_odp_watch(&f.seg);
+	av_odp_notify_begin(&f.seg);
 	CHECK(fake_uffd(&f) >= 0);
 	CHECK(access_at(p, PAGES * PAGE, true) && munmap(p, PAGES * PAGE) == 0 && !is_valid(p));
 }
@@ -159,9 +159,9 @@ TEST(without_descriptors_it_is_tried_again)
 static void amid_child(const void *arg)
 {
 	for (uint64_t odd = 1; odd <= 3; odd += 2) {
-		av_odp_watch(&f.seg);
+		av_odp_notify_begin(&f.seg);
 		atomic_store(&f.seg.head->odp_seq, odd);
-		av_odp_unwatch(&f.seg);
+		av_odp_notify_end(&f.seg);
 		CHECK_EQUAL(atomic_load(&f.seg.head->odp_seq), odd + 1);
 	}
 }

@@ -63,7 +63,7 @@ static void unwatched_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE);
 
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	fake_close(&f);
 	fake_open(&f, 2);
 	CHECK(access_at(p, PAGES * PAGE, true) && access_at(p, PAGES * PAGE, true));

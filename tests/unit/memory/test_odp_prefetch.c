@@ -37,7 +37,7 @@ static int make_hole(uint8_t *p)
 static int setup(void **state)
 {
 	fake_open(&f, 1);
-	av_odp_watch(&f.seg);
+	av_odp_notify_begin(&f.seg);
 	/* Apart: else the thread that follows advice later has its stack where nothing is mapped.
 	 */
 	room = mmap((void *)APART_AT, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE,
@@ -56,7 +56,7 @@ static int teardown(void **state)
 		munmap(room - PAGE, PAGE);
 		munmap(room + PAGES * PAGE, PAGE);
 	}
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	fake_close(&f);
 	return 0;
 }

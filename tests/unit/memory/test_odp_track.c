@@ -31,7 +31,7 @@ static int set_up(void **state)
 	uint8_t *shared;
 
 	fake_open(&f, 1);
-	av_odp_watch(&f.seg);
+	av_odp_notify_begin(&f.seg);
 	pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		     0);
 	if (pages == MAP_FAILED || ftruncate(fd, 2 * PAGE) ||
@@ -46,7 +46,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	munmap(pages, PAGES * PAGE);
 	fake_close(&f);
 	return 0;
@@ -235,17 +235,17 @@ TEST_WITH(a_closed_context_has_it_watched_for_others, set_up, tear_down)
 	if (fake_uffd(&f) < 0)
 		skip();
 	fake_open(&g, 2);
-	av_odp_watch(&g.seg);
+	av_odp_notify_begin(&g.seg);
 	assert_true(av_odp_prepare(&g.seg, at(PRIVATE), PAGE, &stamp));
 	assert_true(av_odp_track(&g.seg, at(PRIVATE), PAGE));
 	av_odp_set(&g.seg, at(PRIVATE), PAGE, true);
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	av_odp_untrack(at(PRIVATE), PAGE);
 	av_odp_retrack(at(PRIVATE), PAGE);
 	assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0);
 	av_odp_settle(&g.seg);
 	assert_int_equal(fake_missing(&g.seg, at(PRIVATE), PAGE, false), 1);
-	av_odp_unwatch(&g.seg);
+	av_odp_notify_end(&g.seg);
 	fake_close(&g);
 }
 

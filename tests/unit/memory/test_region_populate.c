@@ -73,7 +73,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	av_odp_unwatch(&f.seg);
+	av_odp_notify_end(&f.seg);
 	fake_close(&f);
 	return 0;
 }

@@ -243,13 +243,13 @@ TEST_WITH(no_descriptor_for_it, set_up, tear_down)
 	assert_true(is_handed(&what));
 }
 
-static void nothing_came(struct av_watched_fd *w)
+static void nothing_came(struct av_watch_fd *w)
 {
 	fail_msg("nothing was sent to %d", w->socket.fd);
 }
 
 /* Does it take others half as long to come and go as pauses would, each time? */
-static bool is_held_up(struct av_watched_fd *other)
+static bool is_held_up(struct av_watch_fd *other)
 {
 	for (int try = 0; try < TRIES; try++) {
 		uint64_t begin = av_now_ns();
@@ -269,7 +269,7 @@ TEST_WITH(no_descriptor_to_accept, set_up, tear_down)
 {
 	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), pair[2];
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	struct av_watched_fd other = {.ready = nothing_came};
+	struct av_watch_fd other = {.ready = nothing_came};
 	struct av_fd_passed what = meant();
 	struct rlimit all;
 	bool held_up;

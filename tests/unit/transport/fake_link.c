@@ -18,7 +18,7 @@
 #define BURST	     64u   /* packets, */
 #define BURSTS	     4u	   /* and how many of them are filled at a time */
 #define PACKET_BYTES (AV_PACKET_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES)
-#define WATCHED	     64u
+#define ARMED	     64u
 
 struct packet {
 	struct packet *next;
@@ -574,7 +574,7 @@ uint32_t av_net_room(uint32_t bytes)
 	return setting->room ? setting->room : BURST;
 }
 
-void av_net_icmp_watch(const struct av_net_path *path)
+void av_net_icmp_probe(const struct av_net_path *path)
 {
 }
 
@@ -589,31 +589,31 @@ int av_net_icmp_error(const struct av_net_path *path)
 static struct {
 	struct av_qp_ref end;
 	uint64_t look_ns; /* when to look at it next */
-} watched[WATCHED];
-static unsigned int watched_count;
+} armed[ARMED];
+static unsigned int armed_count;
 
 /* The thread is woken before it sleeps for longer, and looks at once. */
-void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns)
+void av_timer_arm(const struct av_qp_ref *end, uint64_t deadline_ns)
 {
 	unsigned int i = 0;
 
-	while (i < watched_count && watched[i].end.qp != end->qp)
+	while (i < armed_count && armed[i].end.qp != end->qp)
 		i++;
-	CHECK(i < WATCHED);
-	if (i == watched_count) {
-		watched[i].end = *end;
-		watched[i].look_ns = UINT64_MAX;
-		watched_count++;
+	CHECK(i < ARMED);
+	if (i == armed_count) {
+		armed[i].end = *end;
+		armed[i].look_ns = UINT64_MAX;
+		armed_count++;
 	}
-	if (deadline_ns < watched[i].look_ns)
-		watched[i].look_ns = deadline_ns;
+	if (deadline_ns < armed[i].look_ns)
+		armed[i].look_ns = deadline_ns;
 }
 
 void av_timer_start(struct av_seg *seg)
 {
 }
 
-int av_timer_watch_cq(struct av_seg *seg, uint32_t index)
+int av_timer_arm_cq(struct av_seg *seg, uint32_t index)
 {
 	return 0;
 }
@@ -628,18 +628,18 @@ void av_timer_stop(struct av_seg *seg)
 
 void link_forget(const struct av_seg *seg)
 {
-	for (unsigned int i = 0; i < watched_count; i++)
-		if (watched[i].end.seg == seg)
-			watched[i--] = watched[--watched_count];
+	for (unsigned int i = 0; i < armed_count; i++)
+		if (armed[i].end.seg == seg)
+			armed[i--] = armed[--armed_count];
 }
 
 static uint64_t next_timer(void)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (unsigned int i = 0; i < watched_count; i++)
-		if (watched[i].look_ns < next)
-			next = watched[i].look_ns;
+	for (unsigned int i = 0; i < armed_count; i++)
+		if (armed[i].look_ns < next)
+			next = armed[i].look_ns;
 	return next;
 }
 
@@ -647,16 +647,16 @@ static void look_at_timers(void)
 {
 	uint64_t now = turned_clock_ns();
 
-	for (unsigned int i = 0; i < watched_count; i++) {
+	for (unsigned int i = 0; i < armed_count; i++) {
 		uint64_t next;
 
-		if (watched[i].look_ns > now)
+		if (armed[i].look_ns > now)
 			continue;
-		watched[i].look_ns = UINT64_MAX;
-		run_as_owner(watched[i].end.seg);
-		next = av_timer_look(&watched[i].end);
-		if (next < watched[i].look_ns)
-			watched[i].look_ns = next;
+		armed[i].look_ns = UINT64_MAX;
+		run_as_owner(armed[i].end.seg);
+		next = av_timer_look(&armed[i].end);
+		if (next < armed[i].look_ns)
+			armed[i].look_ns = next;
 	}
 }
 
@@ -682,7 +682,7 @@ void link_begin(struct link_setting *s)
 		if (s->process[i])
 			atomic_store(&s->process[i]->head->called, 0);
 	}
-	sent = under_way = watched_count = 0;
+	sent = under_way = armed_count = 0;
 	call = NULL;
 	settle_ns = UINT64_MAX;
 	turned_clock_to(turned_clock_ns() + 1000000000u); /* what was is long ago */
