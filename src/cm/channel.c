@@ -104,7 +104,7 @@ static void free_cm_channel(struct av_cm_channel *c)
 }
 
 /* A command on an id without a device, or on none, obeys the rules of the first device. */
-static int inject_cm_fault(enum av_verb verb, const struct av_cm_id *id)
+static int inject_cm_error(enum av_verb verb, const struct av_cm_id *id)
 {
 	unsigned int count;
 	const struct av_device *dev = id && id->where.dev ? id->where.dev : av_devices(&count)[0];
@@ -114,7 +114,7 @@ static int inject_cm_fault(enum av_verb verb, const struct av_cm_id *id)
 
 int av_cm_channel_new(int flags)
 {
-	int fd = inject_cm_fault(AV_VERB_CM_CREATE_EVENT_CHANNEL, NULL);
+	int fd = inject_cm_error(AV_VERB_CM_CREATE_EVENT_CHANNEL, NULL);
 	struct av_cm_channel *c = fd ? NULL : new_channel();
 
 	if (fd)
@@ -361,7 +361,7 @@ static int run_cm_command(const struct av_cm_row *row, struct av_cm_call *call)
 		ret = av_cm_id_find(call->channel, number, &call->id);
 	}
 	if (!ret)
-		ret = inject_cm_fault(row->verb, call->id);
+		ret = inject_cm_error(row->verb, call->id);
 	return ret ? ret : row->run(call);
 }
 

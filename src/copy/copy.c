@@ -16,8 +16,8 @@
  * previous handler, as if we were not there. docs/COPY.md says why a handler is needed at all.
  */
 
-__thread struct av_fault_guard_cache av_fault_guard_cache;
-atomic_bool av_fault_guard_installed;
+__thread struct av_copy_guard_cache av_copy_guard_cache;
+atomic_bool av_copy_guard_installed;
 
 /* The handler before ours is written once, before ours is installed. */
 struct hooked_signal {
@@ -41,7 +41,7 @@ static uintptr_t instruction_of(const ucontext_t *uc)
 #elif defined(__aarch64__)
 	return (uintptr_t)uc->uc_mcontext.pc;
 #else
-#error "fault_guard: no instruction pointer known for this machine"
+#error "copy_guard: no instruction pointer known for this machine"
 #endif
 }
 
@@ -72,8 +72,8 @@ static bool leave_guarded(ucontext_t *uc)
 {
 	const uintptr_t at = instruction_of(uc);
 
-	for (size_t i = 0; i < av_fault_range_count; i++) {
-		const struct av_fault_range *range = &av_fault_ranges[i];
+	for (size_t i = 0; i < av_copy_range_count; i++) {
+		const struct av_copy_range *range = &av_copy_ranges[i];
 
 		if (at >= (uintptr_t)range->start && at < (uintptr_t)range->end) {
 			continue_at(uc, (uintptr_t)range->landing);
@@ -187,14 +187,14 @@ static void install_handlers(void)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(hooked) && install_result == 0; i++)
 		install_result = hook(&hooked[i]);
 	if (install_result == 0)
-		atomic_store_explicit(&av_fault_guard_installed, true, memory_order_release);
+		atomic_store_explicit(&av_copy_guard_installed, true, memory_order_release);
 }
 
 /*
  * Install the handlers, once per process: a child that was forked while another thread did installs
  * them again, for so does pthread_once(3). Return: 0 or -errno
  */
-static int fault_guard_install(void)
+static int copy_guard_install(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -211,12 +211,12 @@ static bool signals_are_open(void)
 	       !sigismember(&blocked, SIGBUS);
 }
 
-bool av_fault_guard_check(uint64_t now_ns)
+bool av_copy_guard_check(uint64_t now_ns)
 {
-	av_fault_guard_cache.ready =
+	av_copy_guard_cache.ready =
 		handler_is_ours(SIGSEGV) && handler_is_ours(SIGBUS) && signals_are_open();
-	av_fault_guard_cache.checked_ns = now_ns;
-	return av_fault_guard_cache.ready;
+	av_copy_guard_cache.checked_ns = now_ns;
+	return av_copy_guard_cache.ready;
 }
 
 #define LINE	     64u
@@ -510,21 +510,21 @@ static enum av_copy_result unguarded_probe(const void *addr, int write)
 /*
  * Would a fault of this thread reach our handler? False before the installation, after a handler
  * was replaced, and while this thread blocks one of the two signals. @now_ns: the coarse clock. The
- * answer may be AV_FAULT_GUARD_FRESH_NS old.
+ * answer may be AV_COPY_GUARD_FRESH_NS old.
  */
 static bool guard_ready(uint64_t now_ns)
 {
-	if (!atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
+	if (!atomic_load_explicit(&av_copy_guard_installed, memory_order_acquire))
 		return false;
-	if (av_likely(now_ns - av_fault_guard_cache.checked_ns < AV_FAULT_GUARD_FRESH_NS))
-		return av_fault_guard_cache.ready;
-	return av_fault_guard_check(now_ns);
+	if (av_likely(now_ns - av_copy_guard_cache.checked_ns < AV_COPY_GUARD_FRESH_NS))
+		return av_copy_guard_cache.ready;
+	return av_copy_guard_check(now_ns);
 }
 
 int av_copy_init(void)
 {
 	bulk_init();
-	return fault_guard_install();
+	return copy_guard_install();
 }
 
 enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns)
@@ -532,8 +532,8 @@ enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t 
 	int failed;
 
 	/* Without a call in the usual case: it has been found ready a moment ago. */
-	if (av_unlikely(now_ns - av_fault_guard_cache.checked_ns >= AV_FAULT_GUARD_FRESH_NS ||
-			!av_fault_guard_cache.ready) &&
+	if (av_unlikely(now_ns - av_copy_guard_cache.checked_ns >= AV_COPY_GUARD_FRESH_NS ||
+			!av_copy_guard_cache.ready) &&
 	    !guard_ready(now_ns))
 		return unguarded_copy(dst, src, len);
 	if (len >= AV_BULK_MIN)

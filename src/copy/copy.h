@@ -20,16 +20,16 @@
  * ranges: it sets the saved instruction pointer. It passes every other fault of the process on.
  */
 
-/* How long a thread may use a result of av_fault_guard_check(): the coarse clock's longest tick. */
-#define AV_FAULT_GUARD_FRESH_NS 4000000u
+/* How long a thread may use a result of av_copy_guard_check(): the coarse clock's longest tick. */
+#define AV_COPY_GUARD_FRESH_NS 4000000u
 
 /* If an instruction in [start, end) faults, execution continues at @landing. */
-struct av_fault_range {
+struct av_copy_range {
 	const char *start, *end, *landing;
 };
 
-extern const struct av_fault_range av_fault_ranges[];
-extern const size_t av_fault_range_count;
+extern const struct av_copy_range av_copy_ranges[];
+extern const size_t av_copy_range_count;
 
 /*
  * The guarded routines. Each returns 0; or -1: a byte is not accessible. Call them only while a
@@ -69,17 +69,17 @@ struct av_raw_atomic av_raw_fetch_add(void *addr, uint64_t add);
 struct av_raw_atomic av_raw_cmp_swap(void *addr, uint64_t compare, uint64_t swap);
 
 /* Result and time of this thread's last check. All zero, so too old, before the first. */
-struct av_fault_guard_cache {
+struct av_copy_guard_cache {
 	uint64_t checked_ns;
 	bool ready;
 };
 
 /* initial-exec: one instruction reaches it, and no thread allocates it. */
-extern __thread struct av_fault_guard_cache av_fault_guard_cache AV_TLS_FAST;
-extern atomic_bool av_fault_guard_installed;
+extern __thread struct av_copy_guard_cache av_copy_guard_cache AV_TLS_FAST;
+extern atomic_bool av_copy_guard_installed;
 
 /* Is the handler ours, and are both signals unblocked here? Three system calls; sets the cache. */
-bool av_fault_guard_check(uint64_t now_ns);
+bool av_copy_guard_check(uint64_t now_ns);
 
 /*
  * Large copies: the choice of the guarded routine. Internal to copy/.

@@ -495,7 +495,7 @@ CODE av_raw_stream_loop[], av_raw_stream_end[], av_raw_stream_failed[];
 #endif
 
 /* In memory the routines follow each other as in this file, from av_raw_copy to av_raw_end. */
-const struct av_fault_range av_fault_ranges[] = {
+const struct av_copy_range av_copy_ranges[] = {
 	{(const char *)av_raw_copy, av_raw_careful, av_raw_careful},
 	{av_raw_careful, av_raw_bytes, av_raw_bytes},
 	{av_raw_bytes, av_raw_end, av_raw_failed},
@@ -506,4 +506,4 @@ const struct av_fault_range av_fault_ranges[] = {
 	{av_raw_stream_loop, av_raw_stream_end, av_raw_stream_failed},
 #endif
 };
-const size_t av_fault_range_count = AV_ARRAY_SIZE(av_fault_ranges);
+const size_t av_copy_range_count = AV_ARRAY_SIZE(av_copy_ranges);

@@ -168,7 +168,7 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 	bool stamped;
 
 	if (av_unlikely(!cq || av_is_unusual(av_context_of(ibv->context)))) {
-		int err = cq ? av_post_fault(av_context_of(ibv->context), AV_VERB_POLL_CQ, 0)
+		int err = cq ? av_post_injected(av_context_of(ibv->context), AV_VERB_POLL_CQ, 0)
 			     : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
 
 		if (err)

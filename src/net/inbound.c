@@ -189,17 +189,17 @@ static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 
 static void hand_over_all(struct arrival *a)
 {
-	enum av_datagram_fault fault;
+	enum av_datagram_error error;
 	struct av_net_packet *p = buffers->packet;
 	size_t begin = 0;
 
-	for (; av_gro_next(&a->all, &p->path, &p->packet, &fault); begin = a->all.at) {
+	for (; av_gro_next(&a->all, &p->path, &p->packet, &error); begin = a->all.at) {
 		av_net_count(AV_NET_IN, 1);
-		if (fault == AV_DATAGRAM_OK)
+		if (error == AV_DATAGRAM_OK)
 			hand_over(a, p, begin);
 		else
-			av_net_count(fault == AV_DATAGRAM_SHORT ? AV_NET_SHORT : AV_NET_BAD_CRC, 1);
-		if (fault == AV_DATAGRAM_BAD_CRC)
+			av_net_count(error == AV_DATAGRAM_SHORT ? AV_NET_SHORT : AV_NET_BAD_CRC, 1);
+		if (error == AV_DATAGRAM_BAD_CRC)
 			receiver->damaged(p->packet.dest_qpn);
 		p = &buffers->packet[a->count];
 	}
@@ -216,12 +216,12 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 	struct av_gro_split cut = a->all;
 	struct av_net_seen seen = {
 		.path = &cut.path, .time_ns = av_now_real_ns(), .datagram = datagram};
-	enum av_datagram_fault fault;
+	enum av_datagram_error error;
 	struct av_net_packet p;
 	size_t begin = 0;
 
-	for (; av_gro_next(&cut, &p.path, &p.packet, &fault); begin = cut.at) {
-		bool is_packet = fault == AV_DATAGRAM_OK, to_group = av_net_is_group(p.path.dst);
+	for (; av_gro_next(&cut, &p.path, &p.packet, &error); begin = cut.at) {
+		bool is_packet = error == AV_DATAGRAM_OK, to_group = av_net_is_group(p.path.dst);
 		uint32_t owner = is_packet ? owner_of(&p) : 0;
 
 		/* Who else owns its queue pair gets it, and shows it to captures. */
@@ -233,7 +233,7 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 			.identification = is_packet ? p.path.identification : 0,
 			.unknown_queue =
 				is_packet && (to_group ? p.packet.dest_qpn != GROUP_QPN : !owner),
-			.damaged = fault == AV_DATAGRAM_BAD_CRC,
+			.damaged = error == AV_DATAGRAM_BAD_CRC,
 		};
 		if (seen.count == SHOWN) {
 			av_inbound_seen(&seen);

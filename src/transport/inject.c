@@ -437,7 +437,7 @@ static struct av_injected strike_request(const struct av_observed *o, struct av_
 	return in;
 }
 
-static bool fault_may_begin(struct av_observed *o)
+static bool injection_may_begin(struct av_observed *o)
 {
 	struct av_faults *f = av_faults_of(o->end->seg);
 
@@ -447,9 +447,9 @@ static bool fault_may_begin(struct av_observed *o)
 	return o->injected.what == AV_INJECTED_NOT;
 }
 
-const struct av_observer av_fault_observer = {
+const struct av_observer av_inject_observer = {
 	.bit = AV_OBSERVER_FAULTS,
-	.may_begin = fault_may_begin,
+	.may_begin = injection_may_begin,
 	.packet = strike_packet,
 };
 

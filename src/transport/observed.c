@@ -110,7 +110,7 @@ static const struct av_observer sums_observer = {
 
 /* In this order: captures note the time of a request before it is held, or a fault strikes it. */
 static const struct av_observer *const observers[] = {&sums_observer, &av_capture_observer,
-						      &av_strict_observer, &av_fault_observer};
+						      &av_strict_observer, &av_inject_observer};
 
 bool av_observed_may_begin(struct av_observed *o, uint32_t bits, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe)

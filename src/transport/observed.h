@@ -64,7 +64,7 @@ struct av_observer {
 /* Queue pairs of a segment, by index: what an observer keeps of each is in an array. */
 #define AV_OBSERVED_QPS (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 
-extern const struct av_observer av_capture_observer, av_fault_observer, av_strict_observer;
+extern const struct av_observer av_capture_observer, av_inject_observer, av_strict_observer;
 
 /*
  * Call the observers of a context, if it has any, in the order of their table. @o: out, for

@@ -112,7 +112,7 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 	int err = av_context_err(ctx);
 
 	if (err == 0)
-		err = av_verb_fault(ctx, AV_VERB_ADVISE_MR, 0, sge && count ? sge->lkey : 0);
+		err = av_verb_injected(ctx, AV_VERB_ADVISE_MR, 0, sge && count ? sge->lkey : 0);
 	if (err == 0)
 		err = check_call(pd, advice, flags, sge, count);
 	if (err == 0)

@@ -167,7 +167,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	if (av_unlikely(!cq || av_is_unusual(ctx))) {
 		int err = !cq		? ENOENT
 			  : ctx->forked ? EPERM
-					: av_verb_fault(ctx, AV_VERB_REQ_NOTIFY_CQ, 0, 0);
+					: av_verb_injected(ctx, AV_VERB_REQ_NOTIFY_CQ, 0, 0);
 
 		if (err)
 			return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, err);
@@ -219,7 +219,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
 	else if (av_unlikely(av_is_unusual(av_context_of(ex->context))))
-		err = av_post_fault(av_context_of(ex->context), AV_VERB_START_POLL, 0);
+		err = av_post_injected(av_context_of(ex->context), AV_VERB_START_POLL, 0);
 	if (err)
 		return av_fail_errno(AV_VERB_START_POLL, err);
 	if (!cq->single_threaded)

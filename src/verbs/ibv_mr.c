@@ -561,7 +561,7 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 	int err = mr ? av_context_err(ctx) : ENOENT;
 
 	if (err == 0)
-		err = av_verb_fault(ctx, AV_VERB_REREG_MR, 0, mr->ibv.lkey);
+		err = av_verb_injected(ctx, AV_VERB_REREG_MR, 0, mr->ibv.lkey);
 	if (err == 0)
 		err = check_change(ctx, mr, c);
 	return err ? err : apply_mr_change(ctx, mr, c);

@@ -379,7 +379,8 @@ static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = bind->bind_info},
 	};
 	struct ibv_send_wr *bad;
-	int err = av_verb_fault(av_context_of(qp->context), AV_VERB_BIND_MW, qp->qp_num, mw->rkey);
+	int err =
+		av_verb_injected(av_context_of(qp->context), AV_VERB_BIND_MW, qp->qp_num, mw->rkey);
 
 	if (err)
 		return av_fail_errno(AV_VERB_BIND_MW, err);

@@ -620,7 +620,7 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_context_err(ctx);
 	if (err == 0)
-		err = av_verb_fault(ctx, AV_VERB_MODIFY_QP, ibv->qp_num, 0);
+		err = av_verb_injected(ctx, AV_VERB_MODIFY_QP, ibv->qp_num, 0);
 	if (err == 0) {
 		AV_LOCKED(&qp->changes_mutex);
 		err = modify_qp(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));

@@ -27,7 +27,7 @@ AV_COLD static struct av_qp *find_unusual_qp(struct ibv_qp *ibv, enum av_verb ve
 {
 	struct av_qp *qp = av_qp_find(ibv);
 
-	*err = qp ? av_post_fault(av_context_of(ibv->context), verb, ibv->qp_num)
+	*err = qp ? av_post_injected(av_context_of(ibv->context), verb, ibv->qp_num)
 		  : post_note_refusal(NULL);
 	if (!*err)
 		return qp;
@@ -165,9 +165,9 @@ static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	struct av_cq *cq = av_cq_usable(ibv);
 
 	if (av_unlikely(!cq)) {
-		int err = av_cq_find(ibv)
-				  ? av_post_fault(av_context_of(ibv->context), AV_VERB_POLL_CQ, 0)
-				  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+		int err = av_cq_find(ibv) ? av_post_injected(av_context_of(ibv->context),
+							     AV_VERB_POLL_CQ, 0)
+					  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
 
 		if (err)
 			return -av_fail_errno(AV_VERB_POLL_CQ, err);
@@ -435,7 +435,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		if (ctx->forked)
 			return refuse_post(AV_VERB_WR_COMPLETE, &qp->ibv, post_note_refusal(qp));
 		if (!err)
-			err = av_verb_fault(ctx, AV_VERB_WR_COMPLETE, qp->ibv.qp_num, 0);
+			err = av_verb_injected(ctx, AV_VERB_WR_COMPLETE, qp->ibv.qp_num, 0);
 	}
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = post_note_refusal(qp);

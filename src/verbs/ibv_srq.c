@@ -293,7 +293,7 @@ static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 	int err;
 
 	if (av_unlikely(!srq || av_is_unusual(ctx))) {
-		err = srq ? av_post_fault(ctx, AV_VERB_POST_SRQ_RECV, 0)
+		err = srq ? av_post_injected(ctx, AV_VERB_POST_SRQ_RECV, 0)
 			  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
 		if (err) {
 			*bad_wr = wr;

@@ -86,8 +86,8 @@ static inline int av_context_err(const struct av_context *ctx)
 }
 
 /* Does a fault on demand fail the verb? @qpn, @key: what it is about; 0: none. Return: 0, errno */
-static inline int av_verb_fault(struct av_context *ctx, enum av_verb verb, uint32_t qpn,
-				uint32_t key)
+static inline int av_verb_injected(struct av_context *ctx, enum av_verb verb, uint32_t qpn,
+				   uint32_t key)
 {
 	if (av_likely(!av_faults_observed(ctx->seg)) || ctx->forked)
 		return 0;
@@ -96,29 +96,29 @@ static inline int av_verb_fault(struct av_context *ctx, enum av_verb verb, uint3
 }
 
 /* A statement at the begin of a verb of ours, before it changes anything: it may fail here. */
-#define AV_FAIL_ON_DEMAND(fail, id, context, qpn, key)                                    \
-	do {                                                                              \
-		int err_ = av_verb_fault(av_context_of(context), AV_VERB_##id, qpn, key); \
-		if (av_unlikely(err_))                                                    \
-			return fail(AV_VERB_##id, err_);                                  \
+#define AV_FAIL_ON_DEMAND(fail, id, context, qpn, key)                                       \
+	do {                                                                                 \
+		int err_ = av_verb_injected(av_context_of(context), AV_VERB_##id, qpn, key); \
+		if (av_unlikely(err_))                                                       \
+			return fail(AV_VERB_##id, err_);                                     \
 	} while (0)
 
-/* av_context_err() and av_verb_fault(), for a verb that makes an object. */
+/* av_context_err() and av_verb_injected(), for a verb that makes an object. */
 static inline int av_verb_err(struct av_context *ctx, enum av_verb verb)
 {
 	int err = av_context_err(ctx);
 
-	return err ? err : av_verb_fault(ctx, verb, 0, 0);
+	return err ? err : av_verb_injected(ctx, verb, 0, 0);
 }
 
 /*
  * A post or a poll on an unusual context (verbs/objects.h): what it fails with. The checks of the
  * data path lead here. Return: 0; EINVAL: the context is a forked child's; or a fault on demand's
  */
-static inline int av_post_fault(struct av_context *ctx, enum av_verb verb, uint32_t qpn)
+static inline int av_post_injected(struct av_context *ctx, enum av_verb verb, uint32_t qpn)
 {
 	return ctx->forked ? av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0)
-			   : av_verb_fault(ctx, verb, qpn, 0);
+			   : av_verb_injected(ctx, verb, qpn, 0);
 }
 
 /*

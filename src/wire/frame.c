@@ -223,7 +223,7 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 }
 
 bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path, struct av_packet *p,
-		 enum av_datagram_fault *fault)
+		 enum av_datagram_error *error)
 {
 	size_t segment = cut->segment ? cut->segment : cut->count, rest = cut->count - cut->at;
 	size_t bytes = rest < segment ? rest : segment;
@@ -235,12 +235,12 @@ bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path, struct av_p
 	path->identification = (uint16_t)(cut->at / segment); /* so its kernel may number them */
 	cut->at += bytes;
 	if (bytes < AV_ICRC_BYTES || av_packet_get(p, from, bytes - AV_ICRC_BYTES) != AV_PACKET_OK)
-		*fault = AV_DATAGRAM_SHORT;
+		*error = AV_DATAGRAM_SHORT;
 	else if (!av_icrc_fits(path, from, bytes - AV_ICRC_BYTES,
 			       av_icrc_get(from + bytes - AV_ICRC_BYTES)))
-		*fault = AV_DATAGRAM_BAD_CRC;
+		*error = AV_DATAGRAM_BAD_CRC;
 	else
-		*fault = AV_DATAGRAM_OK;
+		*error = AV_DATAGRAM_OK;
 	return true;
 }
 

@@ -258,7 +258,7 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 	return (size_t)(at - to);
 }
 
-static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opcode *info,
+static enum av_packet_error get_payload(struct av_packet *p, const struct av_opcode *info,
 					size_t pad, const uint8_t *at, size_t bytes)
 {
 	if (bytes & 3 || pad > bytes)
@@ -274,7 +274,7 @@ static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opc
 	return AV_PACKET_OK;
 }
 
-enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, size_t bytes)
+enum av_packet_error av_packet_get(struct av_packet *p, const uint8_t *from, size_t bytes)
 {
 	const uint8_t *at = from + BTH_BYTES;
 	const struct av_opcode *info;

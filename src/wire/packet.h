@@ -199,7 +199,7 @@ struct av_packet {
 	uint32_t payload_bytes; /* without padding */
 };
 
-enum av_packet_fault {
+enum av_packet_error {
 	AV_PACKET_OK,
 	AV_PACKET_SHORT,   /* ends within a header */
 	AV_PACKET_VERSION, /* unknown transport version */
@@ -246,7 +246,7 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
  * Decode a packet of @bytes, from the BTH to the end of the padding; reads no others. @p: out, if
  * the result is AV_PACKET_OK; fields of absent headers are 0; @payload points into @from
  */
-AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from,
+AV_MUST_USE enum av_packet_error av_packet_get(struct av_packet *p, const uint8_t *from,
 					       size_t bytes);
 
 /*
@@ -317,7 +317,7 @@ struct av_gro_split {
 	size_t at;	/* offset of the next datagram; 0 at first */
 };
 
-enum av_datagram_fault {
+enum av_datagram_error {
 	AV_DATAGRAM_OK,	     /* a packet with a correct ICRC */
 	AV_DATAGRAM_SHORT,   /* no packet */
 	AV_DATAGRAM_BAD_CRC, /* a packet, but it may be wrong */
@@ -328,7 +328,7 @@ enum av_datagram_fault {
  * with AV_DATAGRAM_SHORT; its payload is borrowed from @cut. Return: false: there is none
  */
 AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path,
-			     struct av_packet *p, enum av_datagram_fault *fault);
+			     struct av_packet *p, enum av_datagram_error *error);
 
 /* Ethernet, IP and UDP headers, packet, ICRC. IBTA volume 1, annex A17; RFC 791, 768, 8200. */
 

@@ -18,14 +18,14 @@ static void cut_all(struct av_gro_split cut)
 {
 	const size_t segment = cut.segment ? cut.segment : cut.count;
 	size_t all = 0;
-	enum av_datagram_fault fault;
+	enum av_datagram_error error;
 	struct av_net_path path;
 	struct av_packet p;
 
-	for (; av_gro_next(&cut, &path, &p, &fault); all++) {
-		CHECK(fault == AV_DATAGRAM_OK || fault == AV_DATAGRAM_SHORT ||
-		      fault == AV_DATAGRAM_BAD_CRC);
-		if (fault != AV_DATAGRAM_OK)
+	for (; av_gro_next(&cut, &path, &p, &error); all++) {
+		CHECK(error == AV_DATAGRAM_OK || error == AV_DATAGRAM_SHORT ||
+		      error == AV_DATAGRAM_BAD_CRC);
+		if (error != AV_DATAGRAM_OK)
 			continue;
 		CHECK(p.payload >= cut.bytes &&
 		      p.payload + p.payload_bytes <= cut.bytes + cut.count);

@@ -92,7 +92,7 @@ bool forge_receive(struct av_packet *p, int ms)
 {
 	struct pollfd poll_fd = {.fd = sockets[0], .events = POLLIN};
 	static uint8_t bytes[BYTES];
-	enum av_packet_fault found;
+	enum av_packet_error found;
 	ssize_t n;
 
 	do {

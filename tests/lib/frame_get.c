@@ -40,7 +40,7 @@ static void get_address4(uint8_t *gid, const uint8_t *from)
 }
 
 /* @bytes: in: available; out: length of the IP packet. */
-static enum frame_fault get_ipv4(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
+static enum frame_error get_ipv4(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
 {
 	size_t all = *bytes;
 
@@ -63,7 +63,7 @@ static enum frame_fault get_ipv4(struct av_net_path *p, const uint8_t *ip, size_
 	return FRAME_OK;
 }
 
-static enum frame_fault get_ipv6(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
+static enum frame_error get_ipv6(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
 {
 	size_t all = *bytes;
 
@@ -87,7 +87,7 @@ static enum frame_fault get_ipv6(struct av_net_path *p, const uint8_t *ip, size_
 }
 
 /* @bytes: from the UDP header to the end of the IP packet. */
-static enum frame_fault get_udp(struct av_net_path *p, const uint8_t *udp, size_t bytes)
+static enum frame_error get_udp(struct av_net_path *p, const uint8_t *udp, size_t bytes)
 {
 	if (bytes < UDP_BYTES)
 		return FRAME_HEADER;
@@ -99,11 +99,11 @@ static enum frame_fault get_udp(struct av_net_path *p, const uint8_t *udp, size_
 	return FRAME_OK;
 }
 
-enum frame_fault frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
+enum frame_error frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
 			   size_t bytes)
 {
 	const uint8_t *ip = from + AV_ETH_BYTES, *udp, *packet;
-	enum frame_fault fault = FRAME_FOREIGN;
+	enum frame_error fault = FRAME_FOREIGN;
 
 	if (bytes < AV_ETH_BYTES)
 		return FRAME_SHORT;

@@ -6,7 +6,7 @@
 #include "base/compiler.h"
 #include "wire/packet.h"
 
-enum frame_fault {
+enum frame_error {
 	FRAME_OK,
 	FRAME_SHORT,   /* ends within its headers, or before the end that they state */
 	FRAME_FOREIGN, /* not RoCEv2: another protocol or port */
@@ -20,7 +20,7 @@ enum frame_fault {
  * @f, @p: out, valid only with FRAME_OK; the payload points into @from
  * @from: @bytes, perhaps with the link's padding
  */
-AV_MUST_USE enum frame_fault frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
+AV_MUST_USE enum frame_error frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
 				       size_t bytes);
 
 #endif

@@ -202,7 +202,7 @@ static bool is_same(const struct captured *c, const struct logged *wanted)
 
 static void check_came(const struct captured *c, const struct logged *wanted, size_t i)
 {
-	enum frame_fault fault;
+	enum frame_error fault;
 	struct av_packet p;
 	struct av_frame f;
 

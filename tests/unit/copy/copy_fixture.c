@@ -99,12 +99,12 @@ void set_both(void (*handler)(int))
 void init_guard(void)
 {
 	CHECK(av_copy_init() == 0);
-	CHECK(av_fault_guard_check(av_now_coarse_ns()));
+	CHECK(av_copy_guard_check(av_now_coarse_ns()));
 }
 
 void wait_for_next_check(void)
 {
-	clock_skip_ns(2 * AV_FAULT_GUARD_FRESH_NS);
+	clock_skip_ns(2 * AV_COPY_GUARD_FRESH_NS);
 }
 
 void copy_faults(void)

@@ -32,7 +32,7 @@ static void choose_way(void **state)
 		sigaction(SIGSEGV, &our_segv, NULL);
 		sigaction(SIGBUS, &our_bus, NULL);
 	}
-	assert_int_equal(av_fault_guard_check(av_now_coarse_ns()), want_guard);
+	assert_int_equal(av_copy_guard_check(av_now_coarse_ns()), want_guard);
 }
 
 /* --- what is copied -------------------------------------------------------------- */

@@ -23,7 +23,7 @@ static void use_guard(void)
 {
 	sigaction(SIGSEGV, &our_segv, NULL);
 	sigaction(SIGBUS, &our_bus, NULL);
-	assert_true(av_fault_guard_check(av_now_coarse_ns()));
+	assert_true(av_copy_guard_check(av_now_coarse_ns()));
 }
 
 /* --- what is copied -------------------------------------------------------------- */

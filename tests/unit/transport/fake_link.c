@@ -226,7 +226,7 @@ static void carry(struct packet *p, const struct link_fault *f, unsigned int fro
 
 /* The packet in @cut as it says. Return: is it one? */
 static bool parse(struct av_gro_split *cut, const struct packet *p, struct av_net_packet *net,
-		  enum av_datagram_fault *fault)
+		  enum av_datagram_error *fault)
 {
 	*cut = (struct av_gro_split){.path = p->path, .bytes = p->data, .count = p->bytes};
 	cut->path.source_port = AV_ROCE_PORT;
@@ -242,7 +242,7 @@ static void send_packet(struct packet *p, unsigned int from)
 	size_t covered = p->bytes - AV_ICRC_BYTES;
 	struct link_packet seen;
 	struct av_net_packet net;
-	enum av_datagram_fault fault;
+	enum av_datagram_error fault;
 	struct av_gro_split cut;
 
 	path.source_port = AV_ROCE_PORT;
@@ -319,7 +319,7 @@ static void add(struct packet *p, const struct av_net_packet *net)
 static void arrive(struct packet *p)
 {
 	struct av_net_packet net;
-	enum av_datagram_fault fault;
+	enum av_datagram_error fault;
 	struct av_gro_split cut;
 
 	if (parse(&cut, p, &net, &fault)) {

@@ -190,18 +190,18 @@ TEST(read_as_others_write_them)
 }
 
 /* Copies of exactly so many bytes, so that a sanitizer sees each byte read beyond. */
-static enum frame_fault get_exactly(const uint8_t *bytes, size_t size)
+static enum frame_error get_exactly(const uint8_t *bytes, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
-	enum frame_fault fault;
+	enum frame_error error;
 	struct av_packet p;
 	struct av_frame f;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, size);
-	fault = frame_get(&f, &p, copy, size);
+	error = frame_get(&f, &p, copy, size);
 	free(copy);
-	return fault;
+	return error;
 }
 
 TEST(every_prefix_is_refused)
@@ -315,7 +315,7 @@ static void seal(uint8_t *bytes, size_t size)
 /* One byte of a golden frame, with checksums that are right. */
 static const struct {
 	uint8_t row, at, value;
-	enum frame_fault fault;
+	enum frame_error error;
 } changed[] = {
 	{0, 12, 0x08, FRAME_OK},				   /* as it is */
 	{0, 13, 0x06, FRAME_FOREIGN},				   /* ARP */
@@ -345,7 +345,7 @@ TEST(one_byte_of_the_headers)
 		memcpy(bytes, golden[changed[i].row].bytes, size);
 		bytes[changed[i].at] = changed[i].value;
 		seal(bytes, size);
-		if (get_exactly(bytes, size) != changed[i].fault)
+		if (get_exactly(bytes, size) != changed[i].error)
 			fail_msg("row %zu", i);
 	}
 }

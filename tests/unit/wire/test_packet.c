@@ -123,16 +123,16 @@ static size_t put(struct av_packet *p, uint32_t payload, uint8_t *bytes)
 	return at + payload + av_packet_padding(payload);
 }
 
-static enum av_packet_fault get_exactly(struct av_packet *p, const uint8_t *bytes, size_t size)
+static enum av_packet_error get_exactly(struct av_packet *p, const uint8_t *bytes, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
-	enum av_packet_fault fault;
+	enum av_packet_error error;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, size);
-	fault = av_packet_get(p, copy, size);
+	error = av_packet_get(p, copy, size);
 	free(copy);
-	return fault;
+	return error;
 }
 
 /* The next opcode that there is, after *@opcode; its packet, and its row. */
@@ -268,14 +268,14 @@ TEST(every_prefix)
 		size_t headers = wanted_bytes((unsigned int)opcode, &row);
 
 		for (size_t size = put(&p, payload_of(row, 8), bytes); size-- > 0;) {
-			enum av_packet_fault fault = get_exactly(&read, bytes, size);
+			enum av_packet_error error = get_exactly(&read, bytes, size);
 
 			if (size < headers)
-				assert_int_equal(fault, AV_PACKET_SHORT);
+				assert_int_equal(error, AV_PACKET_SHORT);
 			else if (size % 4)
-				assert_int_equal(fault, AV_PACKET_PADDING);
+				assert_int_equal(error, AV_PACKET_PADDING);
 			else
-				assert_int_equal(fault, known[row].low == 0x1d ? AV_PACKET_PAYLOAD
+				assert_int_equal(error, known[row].low == 0x1d ? AV_PACKET_PAYLOAD
 									       : AV_PACKET_OK);
 		}
 	}
@@ -312,7 +312,7 @@ TEST(unknown_opcodes)
 static const struct {
 	uint8_t opcode, second; /* byte of the BTH */
 	size_t size;
-	enum av_packet_fault fault;
+	enum av_packet_error error;
 } bad[] = {
 	{0x04, 0x00, 12, AV_PACKET_OK},	     {0x04, 0x01, 12, AV_PACKET_VERSION},
 	{0x04, 0x0f, 12, AV_PACKET_VERSION}, {0x04, 0x10, 12, AV_PACKET_PADDING},
@@ -328,7 +328,7 @@ TEST(what_contradicts_itself)
 		uint8_t bytes[64] = {bad[i].opcode, bad[i].second};
 		struct av_packet p;
 
-		assert_int_equal(get_exactly(&p, bytes, bad[i].size), bad[i].fault);
+		assert_int_equal(get_exactly(&p, bytes, bad[i].size), bad[i].error);
 	}
 }
 
