@@ -178,7 +178,7 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
  * words are whole, the last comes last, and pages, but not the words within, are in order.
  */
 
-/* The outcome of a request, or of a copy of its bytes. transport/rules.h says what each means. */
+/* The outcome of a request, or of a copy of its bytes. transport/outcome.h says what each means. */
 enum av_fault {
 	AV_FAULT_NONE,
 

@@ -137,7 +137,7 @@ struct av_qp_shared {
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t rnr_spent, timeout_spent; /* attempts of the waiting request: transport/rules.h */
+	uint32_t rnr_spent, timeout_spent; /* tries of the waiting request: transport/outcome.h */
 	uint32_t drain_notify;		   /* raise SQ_DRAINED when no request is in flight */
 	_Atomic uint32_t
 		wait_reason;	    /* enum av_wait; the owner's timer reads it without the lock */

@@ -212,12 +212,12 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d)
 static void fail_datagram_receiver(struct datagram *d, const struct av_receiver *to,
 				   enum av_fault fault)
 {
-	const struct av_rule *rule = av_rule(fault);
+	const struct av_fault_effects *effects = av_fault_effects(fault);
 
-	av_count_rsp(to->rsp->qp, rule->refused);
+	av_count_rsp(to->rsp->qp, effects->refused);
 	drop_datagram(d, to->rsp, fault);
-	if (rule->receive != IBV_WC_SUCCESS)
-		av_receive_error(to, rule->receive);
+	if (effects->receive != IBV_WC_SUCCESS)
+		av_receive_error(to, effects->receive);
 	av_responder_error(to->rsp);
 	d->failed = fault;
 }
@@ -225,7 +225,7 @@ static void fail_datagram_receiver(struct datagram *d, const struct av_receiver 
 /* What is left to do where the receiver has failed. Its right is not held any more. */
 static void end_failed(struct datagram *d, const struct av_qp_ref *rsp, uint32_t qpn)
 {
-	int event = av_rule(d->failed)->event;
+	int event = av_fault_effects(d->failed)->event;
 
 	if (event != AV_EVENT_NONE)
 		av_event_raise(rsp, qpn, (enum ibv_event_type)event);

@@ -290,18 +290,18 @@ static void add_event(struct av_work *w, int event)
  */
 static void responder_fail(struct av_work *w)
 {
-	const struct av_rule *rule = av_rule(w->result.fault);
+	const struct av_fault_effects *effects = av_fault_effects(w->result.fault);
 
 	AV_ASSERT_HELD(&w->rsp->qp->resp_lock);
-	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
-		av_count_rsp(w->rsp->qp, rule->refused);
-	if (!rule->responder_fails || (w->fragment && w->fragment->again))
+	if (effects->responder_fails || effects->nak != AV_NAK_NONE)
+		av_count_rsp(w->rsp->qp, effects->refused);
+	if (!effects->responder_fails || (w->fragment && w->fragment->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, .fault = w->result.fault});
-	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
-		av_receive_error(&w->to, rule->receive);
+	if (takes_receive(w) && effects->receive != IBV_WC_SUCCESS)
+		av_receive_error(&w->to, effects->receive);
 	av_responder_error(w->rsp);
-	add_event(w, rule->event);
+	add_event(w, effects->event);
 	w->result.responder_failed = true;
 }
 

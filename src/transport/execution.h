@@ -4,7 +4,7 @@
 
 #include <anyverbs/tunneled_atomic.h>
 
-#include "transport/rules.h"
+#include "transport/outcome.h"
 
 /* === receive ===================================================================== */
 

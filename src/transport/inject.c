@@ -275,9 +275,9 @@ static const struct av_injected outcomes[] = {
 static enum av_fault fault_of(enum ibv_wc_status status)
 {
 	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++) {
-		const struct av_rule *rule = av_rule((enum av_fault)f);
+		const struct av_fault_effects *effects = av_fault_effects((enum av_fault)f);
 
-		if (rule->requester == status && rule->nak != AV_NAK_NONE)
+		if (effects->requester == status && effects->nak != AV_NAK_NONE)
 			return (enum av_fault)f;
 	}
 	return AV_FAULT_NONE;

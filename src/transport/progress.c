@@ -134,13 +134,13 @@ void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
 
 	AV_ASSERT_HELD(&end->qp->req_lock);
-	count_failed_request(end->qp, av_rule(fault)->requester);
+	count_failed_request(end->qp, av_fault_effects(fault)->requester);
 	silent = silent && av_responder_acquire_soon(peer);
 	av_report_request(&(struct av_failed){end, peer, wqe, .fault = fault, .silent = silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp_lock);
 	/* A full CQ has raised its own event. */
-	(void)!av_sq_complete(end, wqe, av_rule(fault)->requester);
+	(void)!av_sq_complete(end, wqe, av_fault_effects(fault)->requester);
 	av_finish_error(end);
 }
 
@@ -224,7 +224,7 @@ static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
 		return true;
 	}
 	if (result.wait_reason == AV_WAIT_NONE &&
-	    av_rule(result.fault)->requester == IBV_WC_SUCCESS)
+	    av_fault_effects(result.fault)->requester == IBV_WC_SUCCESS)
 		result.wait_reason =
 			AV_WAIT_NO_ANSWER; /* the responder failed and sends no answer */
 	if (result.wait_reason != AV_WAIT_NONE)

@@ -234,7 +234,8 @@ void av_report_request(const struct av_failed *failed)
 
 	of_queue_pair(r, failed->req->seg, av_qp_number(failed->req));
 	r->kind = AV_FLIGHT_REQUEST;
-	r->status = (uint8_t)(failed->status ? failed->status : av_rule(failed->fault)->requester);
+	r->status = (uint8_t)(failed->status ? failed->status
+					     : av_fault_effects(failed->fault)->requester);
 	r->wr_id = failed->wqe->wr_id;
 	r->peer_qp = failed->req->qp->attr.dest_qp_num;
 	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
@@ -256,16 +257,16 @@ static uint64_t receive_of(const struct av_qp_ref *rsp)
 static void of_responder(struct av_flight_record *r, const struct av_qp_ref *rsp,
 			 enum av_fault fault, uint32_t opcode)
 {
-	const struct av_rule *rule = av_rule(fault);
+	const struct av_fault_effects *effects = av_fault_effects(fault);
 
 	r->kind = AV_FLIGHT_RECEIVE;
-	if (av_wr_opcode(opcode)->receives && rule->receive != IBV_WC_SUCCESS) {
-		r->status = (uint8_t)rule->receive;
+	if (av_wr_opcode(opcode)->receives && effects->receive != IBV_WC_SUCCESS) {
+		r->status = (uint8_t)effects->receive;
 		r->wr_id = receive_of(rsp);
 		r->has |= AV_HAS_STATUS;
 	}
-	if (rule->event != AV_EVENT_NONE) {
-		r->event = rule->event;
+	if (effects->event != AV_EVENT_NONE) {
+		r->event = effects->event;
 		r->has |= AV_HAS_EVENT;
 	}
 }

@@ -256,7 +256,7 @@ AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, s
 /*
  * Queue pairs whose peers are on other hosts. Their requests travel as packets (net/net.h), and
  * each side is executed by its own process. The outcome is the same as on one host: the responder
- * runs the same operations, and the same rules apply to faults (transport/rules.h).
+ * runs the same operations, and faults have the same effects (transport/outcome.h).
  */
 
 /* May any queue pair use packets? False with ANYVERBS_TRANSPORT=direct. Context: any thread. */

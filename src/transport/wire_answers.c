@@ -126,7 +126,7 @@ static void handle_nak(const struct answer *a, uint8_t nak)
 			(void)go_back(a);
 		return;
 	}
-	while (fault < AV_FAULT_N && av_rule((enum av_fault)fault)->nak != nak)
+	while (fault < AV_FAULT_N && av_fault_effects((enum av_fault)fault)->nak != nak)
 		fault++;
 	if (fault == AV_FAULT_N || nak == AV_NAK_NONE)
 		return;

@@ -7,7 +7,7 @@
 
 #include "base/table.h"
 #include "net/net.h"
-#include "transport/rules.h"
+#include "transport/outcome.h"
 
 /*
  * End-to-end flow control of reliable connections. The responder reports how many receive requests

@@ -4,7 +4,7 @@
 
 #include "unit/transport/link_parts.h"
 
-#include "transport/rules.h"
+#include "transport/outcome.h"
 #include "wire/packet.h"
 
 #define NO_CODE 0x1fu

@@ -7,7 +7,7 @@
 #include "lib/turned_clock.h"
 #include "observe/check.h"
 #include "queue/cq.h"
-#include "transport/rules.h"
+#include "transport/outcome.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	   1u

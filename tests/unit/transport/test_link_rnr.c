@@ -3,7 +3,7 @@
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
-#include "transport/rules.h"
+#include "transport/outcome.h"
 #include "unit/transport/link_fixture.h"
 
 #define LATE_NS	 (3 * LINK_RNR_NS / 2)

@@ -10,7 +10,7 @@
 #include "lib/unit.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "transport/rules.h"
+#include "transport/outcome.h"
 #include "transport/transport.h"
 #include "transport/wire_qp.h"
 #include "unit/memory/fake_seg.h"

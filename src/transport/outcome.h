@@ -16,7 +16,7 @@
 #include "queue/qp.h"
 #include "wire/packet.h"
 
-/* === rules ======================================================================= */
+/* === outcome ===================================================================== */
 
 /*
  * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. The functions
@@ -75,7 +75,7 @@ struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_
 #define AV_NAK_REMOTE_OP       0x63
 #define AV_EVENT_NONE	       (-1)
 
-struct av_rule {
+struct av_fault_effects {
 	const char *name;
 	enum ibv_wc_status requester; /* of its completion; IBV_WC_SUCCESS: it gets no answer, and
 					 retries until its retries are exhausted */
@@ -103,7 +103,7 @@ struct av_outcome {
 uint8_t av_nak_syndrome(const struct av_outcome *result);
 
 /* The row of a fault; @fault < AV_FAULT_N. */
-const struct av_rule *av_rule(enum av_fault fault);
+const struct av_fault_effects *av_fault_effects(enum av_fault fault);
 
 /*
  * Is it a fault of the receiver's own memory or CQ? On unreliable services, its queue pair fails

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/rules.h"
+#include "transport/outcome.h"
 
 #include <arpa/inet.h>
 
@@ -92,7 +92,7 @@ struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_
 #define OK IBV_WC_SUCCESS
 
 /* clang-format off */
-static const struct av_rule table[] = {
+static const struct av_fault_effects table[] = {
 	/*                               name                       requester                 NAK                     receive request         fails  event at the responder,   counted there as */
 	[AV_FAULT_NONE]             = {"none",                      OK,                       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE,            AV_RSP_INVALID},
 	[AV_FAULT_LOC_LEN]          = {"local length",              IBV_WC_LOC_LEN_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE,            AV_RSP_INVALID},
@@ -120,7 +120,7 @@ static const struct av_rule table[] = {
 /* clang-format on */
 _Static_assert(AV_ARRAY_SIZE(table) == AV_FAULT_N, "a row for each fault");
 
-const struct av_rule *av_rule(enum av_fault fault)
+const struct av_fault_effects *av_fault_effects(enum av_fault fault)
 {
 	return &table[fault];
 }
@@ -129,5 +129,6 @@ uint8_t av_nak_syndrome(const struct av_outcome *result)
 {
 	if (result->wait_reason == AV_WAIT_RNR)
 		return (uint8_t)(AV_SYNDROME_RNR_NAK | (result->rnr_timer & 31));
-	return result->wait_reason == AV_WAIT_NONE ? av_rule(result->fault)->nak : AV_NAK_NONE;
+	return result->wait_reason == AV_WAIT_NONE ? av_fault_effects(result->fault)->nak
+						   : AV_NAK_NONE;
 }
