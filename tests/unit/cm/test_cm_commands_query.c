@@ -16,10 +16,13 @@
 #define LIFETIME  16u	    /* CMA_IBOE_PACKET_LIFETIME */
 #define UNTOUCHED 0xee
 
+/* struct rdma_ucm_query_path_resp with one path. */
 struct paths {
-	struct rdma_ucm_query_path_resp head;
+	uint32_t num_paths, reserved;
 	struct ibv_path_data first;
 };
+static_assert(offsetof(struct paths, first) == sizeof(struct rdma_ucm_query_path_resp),
+	      "its layout");
 
 static int query(struct end x, uint32_t option, struct paths *answer)
 {
@@ -47,7 +50,7 @@ TEST(each_stage)
 		assert_int_equal(
 			query(ends_come_to(&e, rows[i].stage), RDMA_USER_CM_QUERY_PATH, &answer),
 			0);
-		assert_int_equal(answer.head.num_paths, rows[i].paths);
+		assert_int_equal(answer.num_paths, rows[i].paths);
 		if (rows[i].paths == 0) /* nothing is written behind the number */
 			assert_int_equal(answer.first.flags, 0xeeeeeeee);
 		ends_close(&e);
