@@ -236,7 +236,7 @@ static bool map_block(uint64_t at, uint64_t bytes)
 
 /* --- leaving; the lock is held where it says so ---------------------------------- */
 
-bool av_block_leave(const void *p, size_t bytes)
+bool av_block_unmap_begin(const void *p, size_t bytes)
 {
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
 	struct av_block_list *l = &av_blocks.list;
@@ -261,7 +261,7 @@ bool av_block_leave(const void *p, size_t bytes)
 
 /* What was private may be a child's, too, who must not see what comes to the file later. Locked.
  * Return: index of the next block */
-static uint32_t finish_block_removal(uint32_t i, enum av_block_end how)
+static uint32_t finish_block_removal(uint32_t i, enum av_block_unmapped how)
 {
 	struct av_block *b = &av_blocks.list.block[i];
 
@@ -282,7 +282,7 @@ static uint32_t finish_block_removal(uint32_t i, enum av_block_end how)
 	return i;
 }
 
-void av_block_left(const void *p, size_t bytes, enum av_block_end how)
+void av_block_unmap_end(const void *p, size_t bytes, enum av_block_unmapped how)
 {
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
 	struct av_block_list *l = &av_blocks.list;
@@ -298,10 +298,11 @@ static void unmap_block_range(uint64_t at, uint64_t bytes)
 {
 	AV_ERRNO_KEPT;
 
-	if (av_block_leave(av_heap_pointer(at), bytes))
-		av_block_left(av_heap_pointer(at), bytes,
-			      AV_NEXT_OF(munmap)(av_heap_pointer(at), bytes) == 0 ? AV_BLOCK_GONE
-										  : AV_BLOCK_STAYS);
+	if (av_block_unmap_begin(av_heap_pointer(at), bytes))
+		av_block_unmap_end(av_heap_pointer(at), bytes,
+				   AV_NEXT_OF(munmap)(av_heap_pointer(at), bytes) == 0
+					   ? AV_BLOCK_GONE
+					   : AV_BLOCK_STAYS);
 }
 
 /* --- spare blocks; the lock is held ---------------------------------------------- */

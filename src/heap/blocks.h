@@ -140,8 +140,8 @@ static inline void *av_heap_pointer(uint64_t addr)
 #define AV_BLOCK_PAGE 4096u
 
 /*
- * Start the heap; in a child of fork(), with a file of its own. @user: av_block_leave() calls it
- * when it has found blocks. Return: NULL: this process cannot have a heap
+ * Start the heap; in a child of fork(), with a file of its own. @user: av_block_unmap_begin() calls
+ * it when it has found blocks. Return: NULL: this process cannot have a heap
  */
 const struct av_shared_heap *av_block_begin(const struct av_shared_heap_user *user);
 
@@ -180,17 +180,17 @@ void av_block_copy(void *to, const void *from, size_t bytes);
 /*
  * Announce that a range is about to be unmapped, or mapped over. Return: false: there are no blocks
  * in it, or an outer caller has announced them. true: they are not handed out until the caller has
- * called av_block_left() with the outcome.
+ * called av_block_unmap_end() with the outcome.
  */
-AV_MUST_USE bool av_block_leave(const void *p, size_t bytes);
+AV_MUST_USE bool av_block_unmap_begin(const void *p, size_t bytes);
 
-enum av_block_end {
+enum av_block_unmapped {
 	AV_BLOCK_STAYS,	 /* the kernel refused: the blocks are still there */
 	AV_BLOCK_GONE,	 /* nothing is there */
 	AV_BLOCK_HIDDEN, /* something else is mapped there */
 };
 
-void av_block_left(const void *p, size_t bytes, enum av_block_end how);
+void av_block_unmap_end(const void *p, size_t bytes, enum av_block_unmapped how);
 
 /* === forks ======================================================================= */
 

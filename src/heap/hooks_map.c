@@ -5,7 +5,7 @@
  *
  * Registration caches (UCX's, Open MPI's) patch the C library's functions to hear of memory that
  * goes away. So these are called for what the program calls; and what they then do by number comes
- * here once more (av_block_leave()).
+ * here once more (av_block_unmap_begin()).
  */
 #include <stdarg.h>
 
@@ -34,14 +34,14 @@ static void *hook_mmap(bool by_number, void *at, size_t bytes, int prot, int fla
 
 	if (p)
 		return p;
-	over = (flags & MAP_FIXED) && av_block_leave(at, bytes);
+	over = (flags & MAP_FIXED) && av_block_unmap_begin(at, bytes);
 	do
 		p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd,
 					       offset) /* NOLINT */
 			      : AV_NEXT_OF(mmap)(at, bytes, prot, flags, fd, offset);
 	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
-		av_block_left(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
+		av_block_unmap_end(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
 	return p;
 }
 
@@ -59,11 +59,11 @@ AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_
 
 static int hook_munmap(bool by_number, void *p, size_t bytes)
 {
-	bool blocks = av_block_leave(p, bytes);
+	bool blocks = av_block_unmap_begin(p, bytes);
 	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT_OF(munmap)(p, bytes);
 
 	if (blocks)
-		av_block_left(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
+		av_block_unmap_end(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
 	return ret;
 }
 
@@ -99,7 +99,7 @@ static bool is_mremap_refused(const struct remap *r)
 
 static void *kernel_remap(const struct remap *r)
 {
-	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
+	bool over = (r->flags & MREMAP_FIXED) && av_block_unmap_begin(r->wanted, r->bytes);
 	void *p;
 
 	do
@@ -108,8 +108,8 @@ static void *kernel_remap(const struct remap *r)
 				 : AV_NEXT_OF(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
 	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
-		av_block_left(r->wanted, r->bytes,
-			      p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
+		av_block_unmap_end(r->wanted, r->bytes,
+				   p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
 	return p;
 }
 

@@ -117,13 +117,13 @@ void av_net_close(const uint8_t address[16]);
 
 /*
  * av_net_open() for management packets. It does not set av_net_is_open: the listening thread
- * receives these packets, and pollers are not slowed down. av_net_leave_alone() undoes it. The last
- * user unpublishes the socket, calls @quiet, and then closes the socket.
+ * receives these packets, and pollers are not slowed down. av_net_manage_close() undoes it. The
+ * last user unpublishes the socket, calls @quiet, and then closes the socket.
  * @quiet: waits until no thread sends that may have found the socket before. No lock of this folder
  * is held; may wait for the receiver. NULL: no thread sends from @address
  */
-AV_MUST_USE int av_net_attend(const uint8_t address[16]);
-void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void));
+AV_MUST_USE int av_net_manage_open(const uint8_t address[16]);
+void av_net_manage_close(const uint8_t address[16], void (*quiet)(void));
 
 /*
  * Has @address moved to another interface than its socket's, in this thread's network namespace? A

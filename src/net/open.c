@@ -357,7 +357,7 @@ static void hide(struct av_endpoint *e, void (*quiet)(void))
 	pthread_mutex_lock(&mutex);
 }
 
-/* @quiet: as av_net_leave_alone() */
+/* @quiet: as av_net_manage_close() */
 static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
 {
 	CHANGING;
@@ -383,12 +383,12 @@ void av_net_close(const uint8_t address[16])
 	close_for(address, 1, NULL);
 }
 
-int av_net_attend(const uint8_t address[16])
+int av_net_manage_open(const uint8_t address[16])
 {
 	return open_for(address, 0);
 }
 
-void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
+void av_net_manage_close(const uint8_t address[16], void (*quiet)(void))
 {
 	close_for(address, 0, quiet);
 }

@@ -30,11 +30,11 @@ static void *take(size_t bytes)
 
 int peer_memory_unmap(void *p, size_t bytes)
 {
-	bool blocks = av_block_leave(p, bytes);
+	bool blocks = av_block_unmap_begin(p, bytes);
 	int ret = munmap(p, bytes);
 
 	if (blocks)
-		av_block_left(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
+		av_block_unmap_end(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
 	return ret;
 }
 #else

@@ -416,13 +416,13 @@ void av_net_close(const uint8_t address[16])
 {
 }
 
-int av_net_attend(const uint8_t address[16])
+int av_net_manage_open(const uint8_t address[16])
 {
 	setting->moved[host_of(address)] = false;
 	return 0;
 }
 
-void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
+void av_net_manage_close(const uint8_t address[16], void (*quiet)(void))
 {
 }
 
