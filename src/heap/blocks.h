@@ -83,7 +83,7 @@ AV_MUST_USE bool av_heap_enter(void);
 
 void av_heap_exit(void);
 
-/* Blocks that were given back, but stay mapped for the next one who takes one: fewer than that. */
+/* Freed blocks that stay mapped, to be allocated again: fewer than this. */
 #define AV_BLOCK_SPARES 16u
 
 struct av_spare {
@@ -92,31 +92,31 @@ struct av_spare {
 
 /* Guarded by the lock. */
 struct av_block_state {
-	bool inside;	  /* the lock's holder has entered; from then on: */
-	bool changing;	  /* it blocks signals */
-	int cancel;	  /* its state of cancellation before */
-	int error;	  /* its errno before */
-	sigset_t signals; /* its mask before */
+	bool inside;	  /* a thread is between av_heap_enter() and av_heap_exit(); of it: */
+	bool changing;	  /* it has blocked signals */
+	int cancel;	  /* the cancellation state that it had */
+	int error;	  /* the errno */
+	sigset_t signals; /* the signal mask */
 	struct av_block_list list;
-	bool closed;				/* no new blocks: a fork() is under way, */
-	bool inherited;				/* or the file is the parent's */
-	bool stay;				/* the last fork() left the blocks where they are */
+	bool closed;				/* a fork() is under way: no new blocks */
+	bool inherited;				/* the file is the parent's: no new blocks */
+	bool stay;				/* the last fork() left the blocks shared */
 	struct av_spare spare[AV_BLOCK_SPARES]; /* the oldest first */
 	uint32_t spares;
-	const struct av_shared_heap_user *user; /* once it has begun; constant */
+	const struct av_shared_heap_user *user; /* constant once the heap has started */
 };
 extern struct av_block_state av_blocks;
 
-/* What the library of verbs gets. @begin is 0 until the heap has started. */
+/* The heap as the library of verbs sees it. @begin is 0 until the heap has started. */
 extern struct av_shared_heap av_heap_shown;
 
-/* Programs close what they do not know, and the number is somebody else's then. */
+/* Is the heap's descriptor still open? Programs close descriptors that they do not know. */
 bool av_heap_has_file(void);
 
-/* Map a part of the file at its address; with MAP_ANONYMOUS, other memory anywhere. Raw mmap(2). */
+/* Map a part of the file at its address; with MAP_ANONYMOUS, new memory. Raw mmap(2). */
 void *av_heap_map(uint64_t at, uint64_t bytes, int prot, int flags);
 
-/* What is in the file there is zeros from now on, and no memory. */
+/* Free the file's memory in this range of addresses. It reads as zeros from then on. */
 void av_heap_punch(uint64_t begin, uint64_t end);
 
 static inline uint64_t av_heap_offset(uint64_t addr)
@@ -178,9 +178,9 @@ bool av_block_drop_spares(void);
 void av_block_copy(void *to, const void *from, size_t bytes);
 
 /*
- * Announce that a range is about to be unmapped, or mapped over. Return: false: there are no blocks
- * in it, or an outer caller has announced them. true: they are not handed out until the caller has
- * called av_block_unmap_end() with the outcome.
+ * A range is about to be unmapped, or something else is to be mapped there. Return: true: there are
+ * blocks in it; they are not allocated until the caller has called av_block_unmap_end() with the
+ * outcome. false: there are none, or an outer caller has begun already
  */
 AV_MUST_USE bool av_block_unmap_begin(const void *p, size_t bytes);
 

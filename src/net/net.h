@@ -60,14 +60,14 @@ struct av_net_seen {
  */
 struct av_net_receiver {
 	/*
-	 * Packets for an own queue pair or a group, which came along one path one after the other.
-	 * Takes queue pair locks, waits for pages.
+	 * Handle packets for an own queue pair or a group. They arrived in this order along one
+	 * path. Takes queue pair locks, waits for pages.
 	 */
 	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
-	 * All packets that arrived together were handled, or av_net_settle_soon() was called: let
-	 * leave what waits, or what may not wait longer, with @may_wait. Return: when to call
-	 * again, in ns of av_now_ns(); UINT64_MAX: nothing waits
+	 * Send what waits to be sent; with @may_wait, only what may not wait longer. Called when
+	 * all packets that arrived together have been handled, and after av_net_settle_soon().
+	 * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
 	 */
 	uint64_t (*settled)(bool may_wait);
 	/*
@@ -108,26 +108,27 @@ AV_MUST_USE int av_net_open(const uint8_t address[16]);
 /*
  * Log that there are no packets at @address, since av_net_open() returned @err. Warns at most once
  * per process that the port is in use, and that the directory is blocked. Logs other errors at
- * level "info". Any thread. A caller that can do without packets warns only when it has some.
+ * level "info". Any thread. A caller that can do without packets warns only before it sends one.
  */
 void av_net_warn(const uint8_t address[16], int err);
 
-/* Undo one av_net_open(). Context: as there. At the last, no thread may send from @address. */
+/* Undo one av_net_open(). Context: as there; for the last user, no thread sends from @address. */
 void av_net_close(const uint8_t address[16]);
 
 /*
  * av_net_open() for management packets. It does not set av_net_is_open: the listening thread
  * receives these packets, and pollers are not slowed down. av_net_manage_close() undoes it. The
  * last user unpublishes the socket, calls @quiet, and then closes the socket.
- * @quiet: waits until no thread sends that may have found the socket before. No lock of this folder
- * is held; may wait for the receiver. NULL: no thread sends from @address
+ * @quiet: waits for the threads that found the socket before, until they have sent. It is called
+ * without a lock of this folder, and may wait for the receiver. NULL: no thread sends from @address
  */
 AV_MUST_USE int av_net_manage_open(const uint8_t address[16]);
 void av_net_manage_close(const uint8_t address[16], void (*quiet)(void));
 
 /*
- * Has @address moved to another interface than its socket's, in this thread's network namespace? A
- * link-local one receives nothing then until all users have closed it. As av_net_open()
+ * Has @address moved from its socket's interface to another one, in this thread's network
+ * namespace? Then a link-local address receives nothing until all users have closed it. Context: as
+ * av_net_open()
  */
 AV_MUST_USE bool av_net_has_moved(const uint8_t address[16]);
 
@@ -150,7 +151,8 @@ int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, 
 /*
  * Steer packets for queue pair @qpn to this process, at all addresses, since a block of numbers
  * belongs to one process. As av_net_open(); @address is open. Return: 0. -ENOSPC: another living
- * process has numbers of the block; -EBUSY: av_dir_change_begin(). Then others forward them.
+ * process has numbers of the block; -EBUSY: av_dir_change_begin(). On failure, the processes that
+ * get these packets forward them.
  */
 int av_net_own(const uint8_t address[16], uint32_t qpn);
 
@@ -164,26 +166,26 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 
 /*
  * Receive the packets that have arrived, and hand them to the receiver. Does nothing while another
- * thread receives; and mostly nothing if many calls have found none, and none was sent meanwhile.
- * Context: no lock held; keeps errno. Return: were there any?
+ * thread receives. If many calls in a row have found none, and none was sent meanwhile, only one
+ * call of 128 looks. Context: no lock held; keeps errno. Return: were there any?
  */
 bool av_net_poll(void);
 
 /*
- * Receive all packets that have arrived, before an answer counts as late: after a stop of the
- * process, answers wait in its sockets. Then nothing that is settled waits. Bounded. As
- * av_net_poll(). Return: false: another receives
+ * Receive all packets that have arrived, then have the receiver send everything that waits. For a
+ * caller that is about to declare an answer late: while the process was stopped, answers may have
+ * come to its sockets. Bounded. Context: as av_net_poll(). Return: false: another thread receives
  */
 AV_MUST_USE bool av_net_catch_up(void);
 
 /*
- * Run @f (NULL: nothing) while no thread receives, then let the receiver settle, and nothing wait.
- * @wait: for a thread that receives. Context: no lock held; not within the receiver. Return: false:
- * one receives, and @f has not run
+ * Run @f (NULL: nothing) while no thread receives, then have the receiver send everything that
+ * waits. Context: no lock held; not within the receiver.
+ * @wait: wait for a thread that receives. Return: false: a thread receives, and @f has not run
  */
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 
-/* Have the receiver settle at the next av_net_poll(). Context: any thread; lock-free */
+/* Have the next av_net_poll() call the receiver's settled(). Context: any thread; lock-free */
 void av_net_settle_soon(void);
 
 /* Has av_net_open() opened any address? Pollers read this before they call av_net_poll(). */
@@ -192,8 +194,8 @@ extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 /* --- sending --------------------------------------------------------------------- */
 
 /*
- * Packets to one queue pair, collected for few system calls: one sends several of one length (the
- * last may be shorter) if the kernel can split them (UDP_SEGMENT).
+ * Packets to one queue pair, collected to save system calls: if the kernel can split them
+ * (UDP_SEGMENT), one call sends several of one length; the last may be shorter.
  */
 struct av_net_burst;
 
@@ -205,7 +207,10 @@ struct av_net_burst;
  */
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
-/* Append a packet; sends earlier ones if need be. Return: for its payload, till the next call */
+/*
+ * Append a packet; sends earlier ones if the burst is full. Return: where the caller writes its
+ * payload, before the next call
+ */
 uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
 
 /* Remove the packet that av_net_put() has just appended. */

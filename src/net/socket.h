@@ -33,8 +33,8 @@ struct av_endpoint {
 	/* AV_ENDPOINT_ADDRESS only. The receiving thread owns all but the first. */
 	_Atomic int group; /* the table of processes that share the address; -1: none */
 	uint32_t drained;  /* @told when the socket was last empty */
-	uint32_t told;	   /* the attached program's number (av_reuseport_told()); 0: it is old */
-	bool sure;	   /* the packets that waited in the socket then were routed by it, too */
+	uint32_t told;	   /* number of the attached program (av_reuseport_told()); 0: outdated */
+	bool sure;	   /* so program @told has routed all packets that are in the socket */
 	uint64_t repair_after;
 };
 
@@ -45,24 +45,28 @@ struct av_endpoint {
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex);
 
-/* Copy the set, and its @version, unless that is the caller's (0: none). Return: false: it is */
+/*
+ * Copy the list of endpoints, if it has changed since *@version (0: the caller has no copy), and
+ * its version. Return: has it changed?
+ */
 bool av_endpoint_refresh(struct av_endpoint *all[AV_ENDPOINTS], unsigned int *count,
 			 unsigned int *version);
 
-/* Fill in what poll(2) waits for, without sockets that the program has closed. Return: how many */
+/* List the sockets for poll(2), but not those that the program has closed. Return: how many */
 unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
 /* === socket ====================================================================== */
 
-/* Make an endpoint's socket, which receives nothing yet. Return: 0 or -errno, and it has none */
+/* Make an endpoint's socket, which receives nothing yet. Return: 0, or -errno: there is none */
 AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 
 /*
- * Bind the socket: it receives from then on. That of an own address joins the group of processes
- * that share it. If the port is in use, waits up to 200 ms for the kernel to close a dead
- * process's. Context: the mutex of net/open.c is held; waits as av_dir_change_begin(). Return: 0.
- * -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE: another user, or
- * the kernel's rdma_rxe, uses the port; else -errno of binding
+ * Bind the socket: it receives from then on. The socket of an own address joins the group of
+ * processes that share the address. If the port is in use, this waits up to 200 ms: the kernel may
+ * not have closed a dead process's socket yet. Context: the mutex of net/open.c is held; waits as
+ * av_dir_change_begin(). Return: 0. -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or
+ * members; -EADDRINUSE: another user, or the kernel's rdma_rxe, uses the port; else -errno of
+ * binding
  */
 AV_MUST_USE int av_socket_bind(struct av_endpoint *e);
 
@@ -70,9 +74,9 @@ AV_MUST_USE int av_socket_bind(struct av_endpoint *e);
 void av_socket_close(struct av_endpoint *e);
 
 /*
- * What recvmmsg(2) got by @e: @cut: datagrams, borrowed from its buffer. Return: false: it is
- * nothing that a process forwards, or came by a socket that is not ours: each of ours tells the hop
- * limit
+ * Find the datagrams in what recvmmsg(2) received by @e. @cut: out; its bytes are borrowed from
+ * the buffer of @got. Return: false: drop it. It has no form that a process forwards; or no hop
+ * limit, which each socket of ours reports, so the program has put another socket in its place
  */
 AV_MUST_USE bool av_datagram_get(struct av_gro_split *cut, const struct av_endpoint *e,
 				 struct mmsghdr *got);
@@ -85,8 +89,8 @@ AV_MUST_USE bool av_datagram_get(struct av_gro_split *cut, const struct av_endpo
 
 /*
  * Forward all datagrams of @cut to process @owner. @own: this process's socket. Never blocks. With
- * @waits, what does not fit waits in the backlog, until av_backlog_again(). What comes behind it
- * waits, too. What waits for long is lost, and so is what there is no memory for.
+ * @waits, datagrams that do not fit wait in the backlog until av_backlog_again(), and so do later
+ * ones for that process. The backlog drops what has waited for 10 s, or finds no memory.
  *
  * That socket takes only a few datagrams (net.unix.max_dgram_qlen). A peer that ends thousands of
  * connections retransmits all its messages at the same moments, so packets that were dropped once
@@ -96,7 +100,7 @@ AV_MUST_USE bool av_datagram_get(struct av_gro_split *cut, const struct av_endpo
 void av_misrouted_forward(const struct av_own_fd *own, uint32_t owner,
 			  const struct av_gro_split *cut, bool waits);
 
-/* Pass on what waits, as far as it fits. */
+/* Forward datagrams of the backlog, as far as they fit. */
 void av_backlog_again(const struct av_own_fd *own);
 
 /* Is the backlog in use? Context: any thread; lock-free */
@@ -180,10 +184,10 @@ AV_MUST_USE int av_inbound_begin(void);
 void av_inbound_end(void);
 
 /*
- * Whether the listening thread looks for packets for a while before it sleeps: a wake-up takes ten
- * times as long as a poll. It looks if the last four packets came within AV_LOOK_NS of each other,
- * whoever took them, until none has come for so long. Then it rests from that for ten times as
- * long, and a thousand times where another thread has kept its core for so long. Pure functions.
+ * When the listening thread polls before it sleeps, since a wake-up takes ten times as long as a
+ * poll. It polls if the last four packets came within AV_LOOK_NS of each other, whichever thread
+ * took them. It stops when none has come for AV_LOOK_NS, and does not poll again for ten times as
+ * long; for a thousand times as long if another thread wants its core. Pure functions.
  */
 #define AV_LOOK_NS   100000u
 #define AV_LOOK_PAYS 4u
@@ -200,7 +204,7 @@ static inline void av_look_came(struct av_look *l, uint64_t now_ns)
 	l->came_ns = now_ns;
 }
 
-/* @wanted: another thread keeps the core. Return: does it look, and go on looking? */
+/* @wanted: another thread wants the core. Return: does the listening thread poll now? */
 static inline bool av_look_goes_on(struct av_look *l, uint64_t now_ns, bool wanted)
 {
 	if (l->pays < AV_LOOK_PAYS || now_ns < l->rest_ns)
@@ -213,19 +217,20 @@ static inline bool av_look_goes_on(struct av_look *l, uint64_t now_ns, bool want
 }
 
 /*
- * Polls in a row that found no packet, since one was sent or came. After many, most do not look: a
- * look is a system call, and a program whose peers are all on this host may have queue pairs for
- * datagrams. Then the listening thread takes what comes first. A hint: threads race for it.
+ * Polls in a row that found no packet, since one was sent or came. After many, most polls do not
+ * look: that would be a system call for each poll of a program whose peers are all on this host,
+ * but which has datagram queue pairs. Then the listening thread takes the first packet that comes.
+ * A hint: threads race for it.
  */
 extern _Atomic unsigned int av_net_in_vain __attribute__((visibility("hidden")));
 
-/* Wake the listening thread: endpoints have changed, or the backlog begins to fill. Any thread */
+/* Wake the listening thread: endpoints have changed, or the backlog is in use. Any thread */
 void av_inbound_wake(void);
 
 /* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
 
-/* Stop receiving until av_inbound_resume(), to close sockets. Waits for a receiver; never in it */
+/* Stop receiving, to close sockets, until av_inbound_resume(). Waits for a thread that receives. */
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 

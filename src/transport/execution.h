@@ -23,8 +23,8 @@ struct av_placement {
 };
 
 /*
- * Free the slot of the receive request that @cqe completes. The queue exists: before it is
- * destroyed, its completions are purged. Context: poll_lock is held.
+ * Free the slot of the receive request that @cqe completes. The queue still exists: its completions
+ * are purged before it is destroyed. Context: poll_lock is held.
  * @place: out, the entry, its payload, and the receive buffers; NULL: the entry has no payload
  */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
@@ -37,8 +37,8 @@ void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 
 /*
- * Release what the entry of a receive holds that found no room in its CQ: place its payload as far
- * as this process reaches the buffers, give back bounce buffers and the receive request's slot.
+ * The entry of a receive found no room in its CQ. Copy its payload as far as this process reaches
+ * the receive buffers, and release its bounce buffers and the receive request's slot.
  * Context: any process; the queue pair lock under which the entry was made is held.
  */
 void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
@@ -93,7 +93,7 @@ void av_receive_cancel(const struct av_receiver *to);
 AV_MUST_USE enum av_fault av_receive_message(struct av_message *msg, const struct av_spans *from,
 					     const struct av_rq_wqe *request);
 
-/* Complete the taken request with error @status; if none is, the next in the queue, if any. */
+/* Complete the receive request that is taken with error @status; else the next one in the queue. */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
 /*
@@ -221,8 +221,8 @@ void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 /* === operations ================================================================== */
 
 /*
- * Does a strict device raise this event of an own queue pair later? Then it has seen to that.
- * Context: as av_event_raise().
+ * Does a strict device raise this event of an own queue pair later? Then this has scheduled it, and
+ * the caller raises nothing. Context: as av_event_raise().
  */
 AV_COLD bool av_strict_puts_off(const struct av_qp_ref *end, uint32_t qpn,
 				enum ibv_event_type event);

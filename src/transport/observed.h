@@ -119,7 +119,7 @@ void av_capture_context_opened(struct av_seg *seg);
 
 /* === strict ====================================================================== */
 
-/* A context has been opened: use the freedoms of a strict device. It is being closed: free them. */
+/* A context has been opened: use the freedoms of a strict device. It is being closed: end that. */
 void av_strict_begin(struct av_seg *seg);
 void av_strict_end(struct av_seg *seg);
 
@@ -134,10 +134,9 @@ AV_COLD void av_strict_failed_receive(const struct av_receiver *to,
 
 /*
  * Faults on demand at requests, packets, contexts and verbs. They run the code of real faults: the
- * rules, the retries and the reset of the device. A packet that arrives is dropped, damaged,
- * doubled, or overtaken by later ones; from then on it is handled like any other. The first try of
- * a request decides which fault strikes it. That holds while the request waits, until the rules
- * change.
+ * table of outcomes, the retries and the reset of the device. A packet that arrives is dropped,
+ * damaged, doubled, or overtaken by later ones; from then on it is handled like any other. The
+ * first try of a request decides which fault strikes it, until the fault rules change.
  */
 
 /*

@@ -156,7 +156,7 @@ void av_disconnect(struct av_qp_ref *peer);
  */
 enum av_check av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req);
 
-/* Where a message for the responder finds its receive request. Its @resp_lock is held. */
+/* Where a message for the responder finds its receive request. The responder's lock is held. */
 struct av_receiver {
 	const struct av_qp_ref *rsp; /* the queue pair that the message addresses */
 	struct av_seg *seg;	     /* of the receive queue, its CQ and its buffers */
@@ -197,7 +197,7 @@ void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t de
 AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
 					 uint32_t parts);
 
-/* Is the current try for an answer the last one? Never without a timeout. */
+/* Is the current try for an answer the last one? Without a timeout, no try is. */
 bool av_retry_is_last(const struct av_qp_shared *qp);
 
 /* Does the request wait for @why until a later time than @now_ns? A check so early is no try. */
@@ -237,7 +237,7 @@ struct av_failed {
 	const struct av_qp_ref *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
-	bool silent;		   /* @rsp lives and did not answer; its @resp_lock is held */
+	bool silent;		   /* @rsp is alive, but did not answer; its @resp_lock is held */
 	enum ibv_wc_status status; /* in the place of the fault's, if not 0 */
 };
 

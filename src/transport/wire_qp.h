@@ -175,12 +175,13 @@ struct av_wire {
 	struct av_odp_message target;
 	struct av_wire_read read;
 	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
-	bool not_ready; /* it was refused for want of a receive request */
+	bool not_ready; /* that packet was refused for want of a receive request */
 	_Atomic bool ack_pending; /* acknowledgement due; read without @resp_lock */
-	uint64_t due_ns;	  /* it waits for the program's answer until then; 0: it does not */
-	/* Messages answered in a row before the next came; < 0 after one has waited in vain */
+	uint64_t due_ns; /* it waits that long for a message to carry it; 0: it does not wait */
+	/* Messages in a row that the program answered in time; < 0 after an acknowledgement has
+	   waited in vain */
 	int8_t pays;
-	_Atomic bool spoke; /* the program, since the last message; read without @req_lock */
+	_Atomic bool spoke; /* the program has posted since the last message; no lock to read */
 	_Atomic bool
 		carries_acks; /* @reads_carried, and so does the peer; read without @resp_lock */
 	uint64_t notified_ns; /* when the last congestion notification was sent */
@@ -210,24 +211,25 @@ static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 }
 
 /*
- * What waits to leave: acknowledgements, and small messages of a reliable connection that has
- * others under way. These gather in its queue, so that one system call sends many. They leave when
- * the receiver settles, with the next acknowledgement, when they are many, when the queue is full,
- * or at the queue pair's @gather_ns. One list has the queue pairs, in the order in which they
- * began.
+ * What waits to be sent: acknowledgements, and small messages of a reliable connection that has
+ * other messages outstanding. These messages gather in the send queue, so that one system call
+ * sends many. The queue pair sends them when packets that arrived together have been handled, with
+ * the next acknowledgement, when there are many, when the queue is full, or at @gather_ns. One list
+ * has the queue pairs, in the order in which they began to wait.
  *
- * av_wire_gathers(): has only been posted what waits for more? Whoever has not posted, but polled,
- * say, lets all leave. Context: @req_lock is held; a request can be sent.
- * av_gather_end(): let leave what gathers. Context: no lock held
+ * av_wire_gathers(): were messages posted since the last call, and may they wait for more? A call
+ * without new messages, as by a poll, ends the wait. Context: @req_lock is held; a request can be
+ * sent.
+ * av_gather_end(): send what has gathered. Context: no lock held
  * av_wire_let_leave(): @settled of struct av_net_receiver
  */
 bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w);
 void av_gather_end(const struct av_qp_ref *end);
 uint64_t av_wire_let_leave(bool may_wait);
 
-#define AV_GATHER_OVER 1u /* in @gather_ns: it is over, for whoever has @req_lock next */
+#define AV_GATHER_OVER 1u /* in @gather_ns: the next holder of @req_lock sends all of it */
 
-/* The same, without a look at the queue. Return: did anything gather? Any thread */
+/* Have the next holder of @req_lock send what has gathered. Return: has anything? Any thread */
 static inline bool av_gather_is_over(struct av_qp_shared *qp)
 {
 	bool gathers = atomic_load(&qp->gather_ns) != 0;
@@ -246,10 +248,10 @@ static inline bool av_gather_is_over(struct av_qp_shared *qp)
 void av_wire_handle(const struct av_net_packet *packet, unsigned int count, bool struck);
 
 /*
- * Request packets, one after the other, or an answer packet, arrived for an own queue pair; those
- * that are not of its peer are ignored.
- * @answer: @packet's own, or the acknowledgement that it carries. av_wire_answered() returns false
- * if it is not of the peer, or carried by one that was not told that it may.
+ * Request packets, one after the other, or an answer packet, arrived for an own queue pair. Packets
+ * of others than its peer are ignored.
+ * @answer: @packet itself, or the acknowledgement that it carries. av_wire_answered() returns false
+ * if the packet is not the peer's, or if this queue pair reads no carried acknowledgements.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		       unsigned int count);
@@ -260,13 +262,17 @@ bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 extern const struct av_net_receiver av_wire_receiver;
 
 /*
- * Send the acknowledgement that is due, if any. @may_wait: not before its time. Waits AV_STUCK_NS
- * at most for @resp_lock; if it times out, it remains due. Context: @resp_lock is not held,
- * @req_lock may be. Return: when it is due, in ns of av_now_ns(); UINT64_MAX: none is
+ * Send the pending acknowledgement, if there is one; with @may_wait, not before its @due_ns. Waits
+ * AV_STUCK_NS at most for @resp_lock; on a timeout, the acknowledgement stays pending. Context:
+ * @resp_lock is not held, @req_lock may be. Return: when it is due, in ns of av_now_ns();
+ * UINT64_MAX: none is pending
  */
 uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait);
 
-/* @due_ns, or 0: now. Notes what has waited in vain, or too long. Context: @resp_lock is held. */
+/*
+ * When the pending acknowledgement is due; 0: now. If it has waited in vain for the program's
+ * answer, the next ones do not wait. Context: @resp_lock is held.
+ */
 uint64_t av_wire_due(struct av_wire *w);
 
 /*
@@ -279,8 +285,9 @@ void av_wire_damaged(uint32_t qpn);
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /*
- * Have it sent at the end of the batch, or until @due_ns. Context: @resp_lock is held; the thread
- * that receives packets, which lets all leave when too many owe one (av_wire_is_owing()).
+ * Make an acknowledgement pending: it is sent at the end of the batch, or at @due_ns. Context:
+ * @resp_lock is held; the thread that receives packets, which sends all of them when too many queue
+ * pairs have one (av_wire_is_owing()).
  */
 #define AV_WIRE_OWING 128u
 void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns);

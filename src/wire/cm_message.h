@@ -98,7 +98,7 @@ struct av_cm_message {
 	uint8_t private_data[AV_CM_PRIVATE_MAX];
 };
 
-/* Bytes of private data in a message with this attribute; 0: unknown attribute. */
+/* How many bytes of private data a message with this attribute has; 0: unknown attribute. */
 size_t av_cm_private_bytes(uint16_t attribute);
 
 /* The name of an attribute, such as "REQ"; NULL: unknown attribute. */
@@ -156,7 +156,7 @@ static inline uint16_t av_cm_service_port(uint64_t service_id)
 /* Write the kind of the requester's queue pair into a REQ. */
 void av_cm_kind_put(struct av_cm_message *m, uint8_t qp_type);
 
-/* The kind that the listener for a REQ or SIDR_REQ needs. AV_CM_ANY_KIND: no kind fits */
+/* The kind of listener that takes this REQ or SIDR_REQ. AV_CM_ANY_KIND: none does */
 uint8_t av_cm_kind_wanted(const struct av_cm_message *m);
 
 /* The responder's queue pair number in a REP. @asking: the requester's kind; @qp_type: its own */

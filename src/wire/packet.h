@@ -50,8 +50,8 @@ static inline uint32_t av_get32(const uint8_t *from)
 }
 
 /*
- * A number of a structure, or an array of bytes, in a header or a message, big endian. Bit 0 is the
- * most significant one of its byte.
+ * Where a member of a structure is in a header or a message: a number, big endian, or an array of
+ * bytes. Bit 0 is the most significant one of its byte.
  */
 struct av_wire_field {
 	uint8_t byte, bit;
@@ -66,7 +66,10 @@ struct av_wire_field {
 		byte, bit, bits, offsetof(type, member), sizeof(((type *)0)->member), shift \
 	}
 
-/* Write a table of fields to zeros, and read them into a structure whose numbers are 0 before. */
+/*
+ * Write the fields of a table to bytes that are 0 before, or read them into a structure whose
+ * numbers are 0 before.
+ */
 void av_wire_fields_put(const struct av_wire_field *f, size_t count, const void *from, uint8_t *to);
 void av_wire_fields_get(const struct av_wire_field *f, size_t count, void *to, const uint8_t *from);
 
@@ -142,7 +145,7 @@ enum av_tail {
 
 struct av_opcode {
 	const char *name; /* NULL: no such opcode */
-	uint16_t headers; /* bit mask of enum av_header, without those of all requests of a service
+	uint16_t headers; /* bit mask of enum av_header, but for those of each request of a service
 			   */
 	uint8_t operation, place, tail;
 	bool response;
@@ -152,7 +155,7 @@ struct av_opcode {
 /* The row of an opcode. NULL: it is unknown */
 const struct av_opcode *av_opcode_info(uint8_t opcode);
 
-/* Find the opcode of such a packet. Return: the opcode; -1: the service has none. */
+/* Find the opcode of such a packet. Return: -1: the service has none. */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);
 
@@ -222,7 +225,7 @@ static inline bool av_operation_carries(enum av_operation operation)
 
 #define AV_MTU_SHIFT(mtu) (7u + (mtu)) /* 2 to that power: bytes of an enum ibv_mtu */
 
-/* Bytes of an enum ibv_mtu. Invalid values, as a peer's segment may hold, count as IBV_MTU_256. */
+/* Bytes of an enum ibv_mtu. An invalid value counts as IBV_MTU_256: a peer may have written it. */
 static inline uint32_t av_mtu_bytes(uint32_t mtu)
 {
 	return 1u << AV_MTU_SHIFT(mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
@@ -298,17 +301,20 @@ struct av_net_path {
 };
 
 /*
- * The ICRC of a packet, for av_icrc_put(). Of @path, addresses, port and identification count.
- * @packet: @bytes, from the BTH, which is complete, to the end of the padding; the packet travels
- * in an unfragmented datagram to port 4791 with DF set
+ * The ICRC of a packet, for av_icrc_put(). It covers the addresses, port and identification of
+ * @path. @packet: @bytes, from a complete BTH to the end of the padding, in an unfragmented
+ * datagram to port 4791 with DF set
  */
 uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_t bytes);
 
-/* Is @icrc right? Tries @path's @identification, then with IPv4 any; @path gets what fits. */
+/*
+ * Is @icrc right? With IPv4 this tries @path's identification, then all others, and stores in @path
+ * the one that fits.
+ */
 AV_MUST_USE bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 			      uint32_t icrc);
 
-/* Datagrams of one flow, untrusted, as one receive call joins consecutive ones (UDP_GRO). */
+/* Consecutive datagrams of one flow that the kernel has joined (UDP_GRO). Untrusted. */
 struct av_gro_split {
 	struct av_net_path path;
 	const uint8_t *bytes; /* borrowed */
