@@ -350,7 +350,7 @@ static int bind_id(struct av_cm_call *call)
 	return ret ? ret : bind_to(call->id, &command->addr, command->addr_size);
 }
 
-/* --- the way to another ---------------------------------------------------------------- */
+/* --- the route to another -------------------------------------------------------------- */
 
 /*
  * From that address to @dst. A loopback address leads to this host's own, from the device that has
@@ -424,7 +424,7 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 }
 
 /* @status: out, what the event says. Return: 0, or -errno without an event */
-static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
+static int find_route(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
 {
 	/* The family of an address that stands for any need not be that of a GID. */
 	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
@@ -446,7 +446,7 @@ static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *stat
 /* Return: 0, and an event comes; or -errno */
 static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
 {
-	int status, ret = find_way(id, dst, &status);
+	int status, ret = find_route(id, dst, &status);
 
 	if (ret)
 		return ret;

@@ -16,7 +16,7 @@ static uint64_t target_service_id(const struct av_cm_id *id)
 	return id->dst.ib ? id->dst.service_id : av_cm_service_id(id->ps, id->dst.port);
 }
 
-static struct av_cm_route way_of(const struct av_cm_id *id)
+static struct av_cm_route route_of(const struct av_cm_id *id)
 {
 	struct av_cm_route route = {.device = id->where.dev->ibv.name};
 
@@ -145,7 +145,7 @@ static int connect_id(struct av_cm_call *call)
 
 	if (ret)
 		return ret;
-	route = way_of(call->id);
+	route = route_of(call->id);
 	if (!route.proc) {
 		av_cm_unlock();
 		ret = av_cm_attend(route.path.src);

@@ -484,7 +484,7 @@ static void store_qp_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from
 
 /* What a change needs beside its attributes, and what it leaves to do. */
 struct change {
-	struct av_wire_route way; /* to the new address, elsewhere; afterwards the old one */
+	struct av_wire_route route; /* to the new address, elsewhere; afterwards the old one */
 	enum ibv_qp_state to;
 	/* at RTR, within the host: the peer, which may have sent too early */
 	struct av_qp_ref requester;
@@ -503,7 +503,7 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 	store_qp_attr(&qp->end.qp->attr, attr, mask);
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
-	av_wire_change_route(&qp->end, &c->way);
+	av_wire_change_route(&qp->end, &c->route);
 	if (mask & IBV_QP_STATE) {
 		av_qp_apply_state(&qp->end, from, c->to);
 		if ((from == IBV_QPS_INIT && c->to == IBV_QPS_RTR) ||
@@ -519,8 +519,8 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 }
 
 /*
- * Opens the way for packets to a queue pair that enters RTR and has its peer on another host; first
- * ends what an earlier try (EBUSY) or connection left. Return: 0 or errno
+ * Opens the route of packets to a queue pair that enters RTR and has its peer on another host;
+ * first ends what an earlier try (EBUSY) or connection left. Return: 0 or errno
  */
 static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -541,13 +541,13 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 }
 
 /* Opens the route to an address that changes while the queue pair is drained (SQD). */
-static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   struct av_wire_route *way)
+static int get_route(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
+		     struct av_wire_route *route)
 {
 	if (!(mask & IBV_QP_AV) || atomic_load(&qp->end.qp->state) != IBV_QPS_SQD ||
 	    !av_wire_is_connected(&qp->end))
 		return 0;
-	return av_wire_route_open(&qp->end, &attr->ah_attr, way);
+	return av_wire_route_open(&qp->end, &attr->ah_attr, route);
 }
 
 /*
@@ -582,11 +582,11 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 	if (err == 0)
 		err = get_on_wire(qp, attr, mask);
 	if (err == 0)
-		err = get_way(qp, attr, mask, &c.way);
+		err = get_route(qp, attr, mask, &c.route);
 	if (err == 0)
 		err = quiesce(qp, empties);
 	if (err) {
-		av_wire_route_close(&c.way);
+		av_wire_route_close(&c.route);
 		return err;
 	}
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
@@ -598,7 +598,7 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 	av_qp_resume(&qp->end);
 	if (empties)
 		av_lock_release(&qp->end.qp->append);
-	av_wire_route_close(&c.way);
+	av_wire_route_close(&c.route);
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
 		av_wire_close(&qp->end);
