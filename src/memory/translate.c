@@ -272,15 +272,15 @@ void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uin
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
 
-void av_spans_pieces(struct av_spans *spans, struct av_seg *seg, const struct iovec *piece,
-		     uint32_t count)
+void av_spans_iovec(struct av_spans *spans, struct av_seg *seg, const struct iovec *run,
+		    uint32_t count)
 {
 	spans->count = count;
 	spans->bytes = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		spans->at[i] = (struct av_span){
-			.local = piece[i].iov_base, .length = piece[i].iov_len, .seg = seg};
-		spans->bytes += piece[i].iov_len;
+			.local = run[i].iov_base, .length = run[i].iov_len, .seg = seg};
+		spans->bytes += run[i].iov_len;
 	}
 }
 

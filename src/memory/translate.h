@@ -103,9 +103,9 @@ void av_mem_put_list(struct av_spans *spans);
 /* A list of one run of bytes at @local in this process, behind no key. */
 void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uint64_t bytes);
 
-/* The same of @count pieces, at most AV_MAX_SGE. */
-void av_spans_pieces(struct av_spans *spans, struct av_seg *seg, const struct iovec *piece,
-		     uint32_t count);
+/* The same of @count runs, at most AV_MAX_SGE. */
+void av_spans_iovec(struct av_spans *spans, struct av_seg *seg, const struct iovec *run,
+		    uint32_t count);
 
 /* Borrow the spans of another list. Do not call av_mem_put_list() for @to. */
 void av_spans_copy(struct av_spans *to, const struct av_spans *from);

@@ -69,7 +69,7 @@ enum av_fault av_find_buffers(const struct av_qp_ref *req, const struct av_fragm
 	enum av_check found;
 
 	if (av_unlikely(fragment != NULL)) {
-		av_spans_pieces(to, req->seg, fragment->piece, fragment->pieces);
+		av_spans_iovec(to, req->seg, fragment->payload, fragment->payloads);
 		return AV_FAULT_NONE;
 	}
 	if (wqe->flags & IBV_SEND_INLINE) {

@@ -292,9 +292,9 @@ typedef enum av_fault av_operation(struct av_work *w);
  * the fragment.
  */
 struct av_fragment {
-	const struct iovec *piece; /* the packets' payloads; or where to put the answer */
-	uint32_t pieces;	   /* 1 to AV_MAX_SGE */
-	uint64_t before;	   /* bytes of the message in earlier packets */
+	const struct iovec *payload; /* the packets' payloads; or where to put the answer */
+	uint32_t payloads;	     /* 1 to AV_MAX_SGE */
+	uint64_t before;	     /* bytes of the message in earlier packets */
 	uint64_t whole; /* first fragment: the length that the message announces; else 0 */
 	struct av_odp_message *message; /* page faults of the responder's memory so far */
 	bool more;			/* more fragments follow */

@@ -375,7 +375,7 @@ enum av_fault av_op_tunneled(struct av_work *w, bool apply)
 	struct av_spans to;
 	enum av_fault fault;
 
-	if (count == 0 || (w->fragment && w->fragment->pieces > 1))
+	if (count == 0 || (w->fragment && w->fragment->payloads > 1))
 		return AV_FAULT_REM_NO_COMMAND;
 	av_spans_local(&to, NULL, command, w->wqe->bytes);
 	fault = av_work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,

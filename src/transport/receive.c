@@ -460,7 +460,7 @@ static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_
 		return AV_FAULT_INVALIDATE;
 	if (av_unlikely(msg.bytes >= AV_COOP_MIN) && !f)
 		msg.only = find_coop_source(w, &source);
-	if (av_unlikely(f && (f->before || f->more || f->pieces > 1))) /* several packets */
+	if (av_unlikely(f && (f->before || f->more || f->payloads > 1))) /* several packets */
 		fault = receive_fragment(&msg, &w->local, request, f->more);
 	else
 		fault = av_receive_message(&msg, &w->local, request);

@@ -212,13 +212,13 @@ static bool announces_rightly(const struct arrival *a)
 }
 
 /* Where the fragment belongs in its message. */
-static void locate_fragment(struct arrival *a, const struct iovec *piece)
+static void locate_fragment(struct arrival *a, const struct iovec *payload)
 {
 	const struct av_wire_coming *c = &a->w->coming;
 	bool first = starts_message(a);
 
 	a->fragment = (struct av_fragment){
-		.piece = piece,
+		.payload = payload,
 		.before = first ? 0 : c->received,
 		.whole = first && a->info->operation == AV_OP_WRITE ? a->p->length : 0,
 		.message = &a->w->target,
@@ -232,8 +232,8 @@ static void locate_fragment(struct arrival *a, const struct iovec *piece)
 	a->head.bytes = 0;
 }
 
-/* The packet is a piece of the fragment. */
-static void add_piece(struct arrival *a, struct iovec *piece)
+/* Append the packet's payload to the fragment. */
+static void add_payload(struct arrival *a, struct iovec *payload)
 {
 	struct av_wire_coming *c = &a->w->coming;
 
@@ -244,7 +244,7 @@ static void add_piece(struct arrival *a, struct iovec *piece)
 			.rkey = a->p->rkey,
 			.announced = a->p->length,
 		};
-	piece[a->fragment.pieces++] =
+	payload[a->fragment.payloads++] =
 		(struct iovec){(void *)(uintptr_t)a->p->payload, a->p->payload_bytes};
 	a->head.bytes += a->p->payload_bytes;
 	a->head.flags |= a->p->solicited ? IBV_SEND_SOLICITED : 0;
@@ -258,7 +258,7 @@ static bool take_next(struct arrival *a)
 	const struct av_packet *p = a->p;
 	const struct av_opcode *info = a->info;
 
-	if (ends(a) || a->fragment.pieces == AV_MAX_SGE || a->next == a->behind)
+	if (ends(a) || a->fragment.payloads == AV_MAX_SGE || a->next == a->behind)
 		return false;
 	a->p = &a->next->packet;
 	a->info = av_opcode_info(a->p->opcode);
@@ -326,12 +326,12 @@ static uint64_t answer_due(const struct arrival *a)
 static void execute_payload(struct arrival *a)
 {
 	struct av_wire_coming before = a->w->coming;
-	struct iovec piece[AV_MAX_SGE];
+	struct iovec payload[AV_MAX_SGE];
 	bool asked = false;
 
-	locate_fragment(a, piece);
+	locate_fragment(a, payload);
 	do {
-		add_piece(a, piece);
+		add_payload(a, payload);
 		asked |= a->p->ack_request;
 	} while (take_next(a));
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
@@ -355,7 +355,7 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	if (!place.iov_base)
 		return false;
 	place.iov_len = a->head.bytes = p.payload_bytes;
-	a->fragment.piece = &place;
+	a->fragment.payload = &place;
 	a->head.remote_addr = a->p->addr + before;
 	a->fragment.before = before;
 	a->fragment.whole = index == 0 ? a->p->length : 0;
@@ -388,7 +388,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
-	a->fragment = (struct av_fragment){.pieces = 1, .message = &r->source};
+	a->fragment = (struct av_fragment){.payloads = 1, .message = &r->source};
 	while (r->next < until)
 		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
 	if (burst)
@@ -460,7 +460,7 @@ static void execute_word(struct arrival *a)
 	struct iovec word = {write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
 			     sizeof(original)};
 
-	a->fragment = (struct av_fragment){.piece = &word, .pieces = 1};
+	a->fragment = (struct av_fragment){.payload = &word, .payloads = 1};
 	if (!execute_or_nak(a))
 		return;
 	a->w->kept[a->w->answered++ % AV_MAX_RD_ATOM] = (struct av_wire_answer){
