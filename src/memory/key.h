@@ -318,6 +318,9 @@ struct av_window_bind {
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, uint8_t type, uint32_t pd,
 				      uint32_t limit);
 
+/* The rkey of that region, also of a peer's: the window of AV_WINDOW_RKEY onto it, or its lkey. */
+uint32_t av_window_rkey_of(struct av_seg *seg, uint32_t region);
+
 /*
  * Unbind and free a window, if @key names one.
  * Context: the owner; no lock or pin held; waits for a bind under way, and as av_pin_drain().

@@ -20,6 +20,20 @@ uint32_t av_window_create(struct av_seg *seg, uint8_t type, uint32_t pd, uint32_
 	return av_key_create(seg, &what, limit);
 }
 
+/* While the region changes, its rkey is unbound, and keeps what it was bound to. */
+AV_RACY uint32_t av_window_rkey_of(struct av_seg *seg, uint32_t region)
+{
+	for (uint32_t n = 0; n < AV_SLAB_CHUNKS; n++) {
+		const struct av_key *k = av_key_entry(seg, n * AV_KEY_CHUNK << 8);
+
+		for (uint32_t i = 0; k && i < AV_KEY_CHUNK; i++)
+			if (k[i].kind == AV_KEY_WINDOW && k[i].window_type == AV_WINDOW_RKEY &&
+			    k[i].region == region)
+				return k[i].held;
+	}
+	return region;
+}
+
 static struct av_key *window_entry(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
@@ -44,7 +58,8 @@ static bool unbind(struct av_seg *seg, struct av_key *w)
 	}
 	w->qpn = 0;
 	window_count_less(seg, region);
-	w->region = 0;
+	if (w->window_type != AV_WINDOW_RKEY)
+		w->region = 0;
 	return true;
 }
 
@@ -59,6 +74,7 @@ int av_window_destroy(struct av_seg *seg, uint32_t key)
 	ended = unbind(seg, w);
 	if (ended) {
 		w->was_region = w->window_type == AV_WINDOW_RKEY;
+		w->region = 0;
 		w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
 		atomic_store(&w->held, 0);
 	}

@@ -229,8 +229,10 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 	if (mr->sort != AV_MR_IMPORTED)
 		return end_own_key(ctx, mr);
 	origin = av_seg_origin(ctx->seg);
-	if (origin)
+	if (origin) {
+		av_key_kill(origin, mr->ibv.rkey);
 		av_key_kill(origin, mr->ibv.lkey);
+	}
 	return 0;
 }
 
@@ -300,7 +302,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* Copies the key of the origin's region if it is on @pd. Waits for re-registration. 0: none */
 static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle,
-			      struct av_key *what)
+			      struct av_key *what, uint32_t *rkey)
 {
 	struct av_seg *origin = av_seg_origin(ctx->seg);
 	const struct av_key *entry =
@@ -316,6 +318,7 @@ static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, ui
 	     what->kind != AV_KEY_DEVICE) ||
 	    what->pd != av_pd_id(pd))
 		return 0;
+	*rkey = av_window_rkey_of(origin, key);
 	return key;
 }
 
@@ -326,7 +329,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd = av_pd_find(ibv);
 	struct av_key what;
-	uint32_t key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+	uint32_t rkey = 0, key = pd ? origin_region(ctx, pd, handle, &what, &rkey) : 0;
 	struct av_mr *mr = av_object_new(AV_VERB_IMPORT_MR, key ? 0 : ENOENT, sizeof(*mr));
 	int err;
 
@@ -339,7 +342,8 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 	mr->ibv.pd = ibv;
 	mr->ibv.length = what.length;
 	mr->handle = mr->ibv.handle = handle;
-	mr->ibv.lkey = mr->ibv.rkey = key;
+	mr->ibv.lkey = key;
+	mr->ibv.rkey = rkey;
 	av_pd_count(pd, AV_PD_MR, 1);
 	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
 	if (err == 0)

@@ -143,11 +143,13 @@ static struct ibv_pd *imported_pd;
 static int import(void)
 {
 	struct ibv_mr *imported = ibv_import_mr(imported_pd, mr->handle);
+	bool same;
 
 	if (!imported)
 		return errno;
+	same = imported->lkey == mr->lkey && imported->rkey == mr->rkey;
 	ibv_unimport_mr(imported);
-	return 0;
+	return same ? 0 : EIO;
 }
 
 static void import_rows(void)
