@@ -27,6 +27,7 @@ struct turn {
 	bool lost;		 /* it was, and is sent again */
 	bool overtaken;		 /* the request behind it has been executed before it */
 	_Atomic uint64_t record; /* of the last freedom that may show nothing, + 1 */
+	_Atomic uint64_t again;	 /* the same of those for which it is sent again */
 };
 
 struct av_strict {
@@ -339,14 +340,15 @@ static void report_early(const struct av_observed *o, struct turn *t, enum av_fr
 static void begin_turn(const struct av_observed *o, struct turn *t)
 {
 	enum av_freedom order = order_of(o);
-	uint64_t record = t->qpn == atomic_load(&o->end->qp->qpn) ? t->record : 0;
+	bool same = t->qpn == atomic_load(&o->end->qp->qpn);
 	uint32_t tail;
 
 	*t = (struct turn){
 		.qpn = atomic_load(&o->end->qp->qpn),
 		.number = o->end->qp->sq_next + 1,
 		.came_ns = av_now_ns(),
-		.record = record,
+		.record = same ? t->record : 0,
+		.again = same ? t->again : 0,
 		.in_steps = is_in_steps(o),
 	};
 	if (order != AV_FREEDOM_N && (uses(o->end, order) || uses(o->end, AV_FREEDOM_PAGING))) {
@@ -395,7 +397,7 @@ static bool page_in(struct av_observed *o, struct turn *t)
 	av_connect(o->end, o->peer);
 	if (!o->peer->qp)
 		return true;
-	av_flight_replace(&t->record,
+	av_flight_replace(&t->again,
 			  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_PAGING, 0, 0));
 	return ends_with(o, (struct av_outcome){.wait_reason = AV_WAIT_RNR,
 						.rnr_timer = o->peer->qp->attr.min_rnr_timer});
@@ -435,7 +437,7 @@ static bool arrives(struct av_observed *o, struct turn *t, uint64_t now)
 	if (!again && (t->lost || qp->wire || !is_to_be_lost(o->end)))
 		return true;
 	if (!t->lost)
-		av_flight_replace(&t->record,
+		av_flight_replace(&t->again,
 				  av_report_freedom(o->end, o->wqe, AV_CHECK_STRICT_LOST, 0, 0));
 	t->lost = true;
 	return ends_with(o, (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER});

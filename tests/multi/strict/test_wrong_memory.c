@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that share a word with the device, expect its pages to be there, or its order. */
+/* Programs that share a word or a buffer with the device, expect its pages there, or its order. */
 #include "lib/to_rts.h"
 #include "wrong_fixture.h"
 
 #define PAGED_SAID "its memory is on demand, and had to be paged in"
 #define FENCE_SAID "without a fence, the two have no order"
+#define LENT_SAID  "in a receive buffer full of garbage"
 #define STORE_SAID "between its read and its write the program stored to these 8 B"
 
 /* --- atomics --------------------------------------------------------------------- */
@@ -105,15 +106,21 @@ static bool lock_right(void)
 
 /* --- pages on demand ------------------------------------------------------------- */
 
-/* The peer's memory is on demand. If it is not ready, try again so often. */
-static bool on_demand(enum ibv_wr_opcode opcode, uint8_t times)
+/* The peer's memory is. */
+static void begin_on_demand(void)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-
 	scene.dst_mr = ibv_reg_mr(scene.pd, scene.dst, (size_t)SLOTS * BYTES,
 				  ALL_ACCESS | IBV_ACCESS_ON_DEMAND);
 	NEED(scene.dst_mr);
 	begin(IBV_QPT_RC);
+}
+
+/* If it is not ready, try again so often. */
+static bool on_demand(enum ibv_wr_opcode opcode, uint8_t times)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	begin_on_demand();
 	NEED(ibv_modify_qp(scene.a, &attr, IBV_QP_STATE) == 0);
 	attr = attr_to(scene.b);
 	attr.rnr_retry = times;
@@ -134,6 +141,31 @@ static bool on_demand(enum ibv_wr_opcode opcode, uint8_t times)
 	}
 ON_DEMAND(send, IBV_WR_SEND)
 ON_DEMAND(read, IBV_WR_RDMA_READ)
+
+/* Sends what is in the buffer that is to receive it, or in another one. */
+static bool send_lent(bool lent)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+
+	begin_on_demand();
+	wr = request(IBV_WR_SEND, 0, &sge);
+	if (lent)
+		sge = (struct ibv_sge){(uintptr_t)scene.dst, BYTES, scene.dst_mr->lkey};
+	fill((void *)(uintptr_t)sge.addr, 0, BYTES);
+	NEED(post_recv(0) == 0 && post(&wr) == 0);
+	return is_sent() && is_received() && is_filled(scene.dst, 0, BYTES);
+}
+
+static bool lent_wrong(void)
+{
+	return send_lent(true);
+}
+
+static bool lent_right(void)
+{
+	return send_lent(false);
+}
 
 /* --- order ----------------------------------------------------------------------- */
 
@@ -182,6 +214,7 @@ static const struct wrong rows[] = {
 	ROW(lock, "takes a lock that the device takes", STORE_SAID),
 	ROW(send, "does not try again to send to memory on demand", PAGED_SAID),
 	ROW(read, "does not try again to READ memory on demand", PAGED_SAID),
+	ROW(lent, "sends from a buffer that is posted to receive", LENT_SAID),
 	ROW(hand_on, "writes what it reads, without a fence", FENCE_SAID),
 	ROW(exchange, "overwrites what it reads, without a fence", FENCE_SAID),
 };
