@@ -13,7 +13,8 @@
 #include "lib/side.h"
 #include "lib/to_rts.h"
 
-#define MANY 5000 /* more than a FIFO holds that nobody has enlarged */
+#define MANY	 5000  /* more than a FIFO holds that nobody has enlarged */
+#define PATIENCE 20000 /* ms: an event of a queue pair may come late */
 
 static struct node *n;
 
@@ -109,7 +110,7 @@ static void asynchronous_events(void)
 	struct ibv_srq *srq = ibv_create_srq(n->pd, &init);
 	struct pollfd p = {.fd = n->ctx->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
-	unsigned int twice = 0;
+	unsigned int heard = 0, twice = 0;
 
 	row("each queue pair of a context has an event");
 	NEED(srq);
@@ -117,13 +118,15 @@ static void asynchronous_events(void)
 		create(&source[i], NULL, srq);
 		fail(&source[i]);
 	}
-	while (poll(&p, 1, 0) == 1 && ibv_get_async_event(n->ctx, &event) == 0) {
+	while (poll(&p, 1, heard < MANY ? PATIENCE : 0) == 1 &&
+	       ibv_get_async_event(n->ctx, &event) == 0) {
 		struct source *s;
 
 		ibv_ack_async_event(&event);
 		if (event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED)
 			continue;
 		s = source_of(event.element.qp);
+		heard += !s->heard;
 		twice += s->heard;
 		s->heard = true;
 	}
