@@ -98,8 +98,9 @@ def modules(folder, wanted):
     return [n for n in names if not wanted or n in wanted]
 
 
-def run_module(scratch, settings, folder, module, limit):
-    """Return: ({test: Result}, what went wrong with the process or None, its output)."""
+def run_module(scratch, settings, folder, module, limit, tests=()):
+    """@tests: only these. Return: ({test: Result}, what went wrong with the process or None, its
+    output)."""
     results = os.path.join(scratch.path, "results.json")
     log = os.path.join(scratch.path, module + ".log")
     with open(results, "w", encoding="utf-8"):
@@ -107,7 +108,7 @@ def run_module(scratch, settings, folder, module, limit):
     if scratch.user:
         scratch.give_away(results)
     command = [sys.executable, "-B", os.path.join(scratch.path, "pyverbs_run.py"), folder, module,
-               "any0", results]
+               "any0", results, *tests]
     with open(log, "wb") as out:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=subprocess.STDOUT, env=scratch.environment(settings),

@@ -3,7 +3,7 @@
 Runs one module of rdma-core's test suite, already unpacked, and writes one JSON line per test as it
 ends: a crash loses only the tests behind it. Started by pyverbs.py, one process per module.
 
-    pyverbs_run.py SUITE MODULE DEVICE RESULTS
+    pyverbs_run.py SUITE MODULE DEVICE RESULTS [TEST...]
 """
 import json
 import sys
@@ -66,7 +66,7 @@ class Recorder(unittest.TestResult):
                     "detail": detail})
 
 
-def load(suite, module, device):
+def load(suite, names, device):
     """The suite's own __init__ imports all its modules, vendors' too;
     an empty package in its place loads only one."""
     sys.path.insert(0, suite)
@@ -76,13 +76,13 @@ def load(suite, module, device):
     from args_parser import parser  # the suite's own
     sys.argv[1:] = ["--dev", device]
     parser.parse_args()
-    return unittest.defaultTestLoader.loadTestsFromName("tests." + module)
+    return unittest.defaultTestLoader.loadTestsFromNames("tests." + name for name in names)
 
 
 def main():
-    suite, module, device, results = sys.argv[1:]
+    suite, module, device, results, *tests = sys.argv[1:]
     with open(results, "w", encoding="utf-8") as out:
-        load(suite, module, device).run(Recorder(out))
+        load(suite, tests or [module], device).run(Recorder(out))
 
 
 main()
