@@ -252,10 +252,7 @@ bool av_responder_acquire_soon(const struct av_qp_ref *end)
  */
 static uint32_t count_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
-	unsigned int shift = AV_MTU_SHIFT(qp->attr.path_mtu & 7);
-	uint32_t n = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
-
-	return av_likely(n) ? n : 1;
+	return AV_MTU_PACKETS(bytes, AV_MTU_SHIFT(qp->attr.path_mtu & 7));
 }
 
 void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets)

@@ -225,6 +225,10 @@ static inline bool av_operation_carries(enum av_operation operation)
 
 #define AV_MTU_SHIFT(mtu) (7u + (mtu)) /* 2 to that power: bytes of an enum ibv_mtu */
 
+/* The number of packets, at least one, of a message of @bytes. @shift: as AV_MTU_SHIFT() */
+#define AV_MTU_PACKETS(bytes, shift) \
+	((bytes) ? (uint32_t)(((bytes) + (1u << (shift)) - 1) >> (shift)) : 1)
+
 /* Bytes of an enum ibv_mtu. An invalid value counts as IBV_MTU_256: a peer may have written it. */
 static inline uint32_t av_mtu_bytes(uint32_t mtu)
 {
@@ -271,10 +275,10 @@ struct av_wire_message {
 	struct av_packet head;
 };
 
-/* The number of packets, at least one. */
+/* AV_MTU_PACKETS(). @mtu: as in struct av_wire_message */
 static inline uint32_t av_wire_packets(uint64_t bytes, uint32_t mtu)
 {
-	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
+	return AV_MTU_PACKETS(bytes, __builtin_ctz(mtu));
 }
 
 /* Make packet @index's headers. Return: its payload's offset in the message; -1: no such packet */
