@@ -6,7 +6,8 @@
     check.py build/dev quick -R explain  further arguments are ctest's
 
 A test that takes longer than its tier allows fails. Other programs may have taken the cores, so it
-has a second chance alone. If others want the cores meanwhile, its processor time is judged.
+has a second chance alone. If others want the cores meanwhile, its processor time is judged. On a
+slow machine it may take longer.
 """
 
 import os
@@ -21,6 +22,7 @@ import xml.etree.ElementTree
 BUDGETS = {"quick": 2.0}  # seconds
 REST = {"quick": "make check-all runs the rest", "full": "make check-nightly runs the rest",
         "nightly": "this is all"}
+SUM_SECONDS = 0.04  # what sum_up() takes where the budgets hold
 CORES = os.cpu_count() or 1
 JOBS = {"quick": 2 * CORES}  # most of these wait; others use the cores
 
@@ -59,6 +61,19 @@ class Share:
         self.share = time.thread_time() / (time.monotonic() - begin)
 
 
+def sum_up():
+    """Processor time that it takes."""
+    begin, total = time.thread_time(), 0
+    for i in range(1000000):
+        total += i
+    return time.thread_time() - begin
+
+
+def slowness():
+    """How much longer than it should a computation takes on this machine now; at least 1."""
+    return max(1.0, sum_up() / SUM_SECONDS)
+
+
 def children_used():
     """Processor time of all children that have ended, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -66,13 +81,16 @@ def children_used():
 
 
 def takes_alone(build, name, junit):
-    """Seconds. On a busy machine, half of the processor time: caches are shared, too."""
-    used = children_used()
+    """
+    Seconds, as on a machine that is not slow. On a busy one, half of the processor time: caches are
+    shared, too.
+    """
+    used, slow = children_used(), slowness()
     with Share() as mine:
         subprocess.run(["ctest", "--test-dir", build, "-R", f"^{name.replace('.', '[.]')}$",
                         "--output-junit", junit, "-Q"], check=False)
-    wall = results(junit)[name][1]
-    return wall if mine.share > 0.9 else min(wall, (children_used() - used) / 2)
+    wall, slow = results(junit)[name][1], max(slow, slowness())
+    return (wall if mine.share > 0.9 else min(wall, (children_used() - used) / 2)) / slow
 
 
 def last_line(text):
