@@ -14,7 +14,7 @@
  *   kernel releases it before the wait), so the listener can take page faults;
  * - waits only for events. Others wait for it: accesses (av_odp_settle(), bounded) and
  *   av_odp_notify_end(). It touches only shared memory of own contexts, which av_odp_notify_end()
- * keeps mapped until the listener is done.
+ *   keeps mapped until the listener is done.
  *
  * At its end it unpublishes the descriptor and closes it: that wakes every sleeper and cancels all
  * registrations. Only then may the thread's own end, or av_thread_join(), free memory.

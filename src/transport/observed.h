@@ -119,7 +119,7 @@ void av_capture_context_opened(struct av_seg *seg);
 
 /* === strict ====================================================================== */
 
-/* A context has been opened: use the freedoms of a strict device. It is being closed: end that. */
+/* A context has been opened: use the freedoms of a strict device. It is being closed: stop. */
 void av_strict_begin(struct av_seg *seg);
 void av_strict_end(struct av_seg *seg);
 

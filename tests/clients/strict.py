@@ -5,6 +5,7 @@ Runs the programs of strict_rows.txt on a strict device, with one seed after the
 each how many seeds it passed; of the first that it did not, what it and "anyverbs explain" say.
 """
 import argparse
+import functools
 import os
 import re
 import shlex
@@ -36,6 +37,7 @@ def strict(command, seed):
     return settings, words
 
 
+@functools.cache
 def freedoms_but(tool, which):
     """Those of "strict" without @which; None: all"""
     said = subprocess.run([tool, "help", "strict"], capture_output=True, text=True, check=True)
@@ -58,6 +60,7 @@ def run_alone(scratch, command, seed):
     return None
 
 
+@functools.cache
 def suite_parts(module):
     """The module's tests: {freedom that these cannot bear, or None: [test, ...]}"""
     cannot_bear = dict(reversed(line.split()) for line in pair.table_lines(
