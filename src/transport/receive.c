@@ -399,11 +399,13 @@ static void init_message(struct av_message *msg, const struct av_work *w)
 	enum av_tail tail = w->opcode->packet.tail;
 	bool imm = tail == AV_TAIL_IMM, inv = tail == AV_TAIL_INVALIDATE;
 
-	memset(msg, 0, offsetof(struct av_message, cqe.data));
+	/* Nothing above it: to clear more at once, compilers take a string instruction. */
+	memset(&msg->cqe, 0, offsetof(struct av_cqe, data));
 	msg->to = &w->to;
 	msg->invalidate = inv ? w->wqe->imm : 0;
 	msg->bytes = w->wqe->bytes + (av_unlikely(f != NULL) ? f->before : 0);
 	msg->now_ns = w->now_ns;
+	msg->only = NULL;
 	msg->message = av_unlikely(f != NULL) ? f->message : NULL;
 	msg->later = w->after ? &w->after->bell : NULL;
 	msg->cqe.opcode = w->opcode->packet.operation == AV_OP_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM
