@@ -26,13 +26,13 @@ void av_cq_tell(struct av_seg *seg, uint32_t index)
 
 /* --- entries ----------------------------------------------------------------------- */
 
-uint32_t av_cq_used(const struct av_cq_shared *cq)
+inline uint32_t av_cq_used(const struct av_cq_shared *cq)
 {
 	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
 }
 
-struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq, uint32_t i,
-			   uint32_t number)
+inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
+				  uint32_t i, uint32_t number)
 {
 	uint64_t mask = atomic_load_explicit(&cq->mask[i], memory_order_relaxed);
 	uint64_t ring = atomic_load_explicit(&cq->ring[i], memory_order_relaxed);
@@ -41,7 +41,7 @@ struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *
 			    sizeof(struct av_cqe));
 }
 
-const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq)
+inline const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq)
 {
 	uint32_t number = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	const struct av_cqe *e = av_cq_entry(seg, cq, av_cq_used(cq), number);

@@ -34,7 +34,7 @@ static void connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer, ui
 		av_disconnect(peer);
 }
 
-void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
+inline void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	uint32_t qpn = end->qp->attr.dest_qp_num;
 
@@ -499,7 +499,7 @@ static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint3
 		av_sq_progress(&end, NULL);
 }
 
-void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
+inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
 	uint32_t waiting = atomic_load_explicit(&cq->waiting, memory_order_relaxed);
 

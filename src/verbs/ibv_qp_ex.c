@@ -160,19 +160,24 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	return av_unlikely(err) ? errno = err : 0;
 }
 
+/* A poll of an unusual context's CQ. Return: as ibv_poll_cq() */
+AV_COLD static int poll_unusual_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	int err = av_cq_find(ibv) ? av_post_injected(ctx, AV_VERB_POLL_CQ, 0)
+				  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+
+	if (err)
+		return -av_fail_errno(AV_VERB_POLL_CQ, err);
+	return av_poll(ctx->seg, av_container_of(ibv, struct av_cq, ibv)->shared, count, wc, NULL);
+}
+
 static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct av_cq *cq = av_cq_usable(ibv);
 
-	if (av_unlikely(!cq)) {
-		int err = av_cq_find(ibv) ? av_post_injected(av_context_of(ibv->context),
-							     AV_VERB_POLL_CQ, 0)
-					  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
-
-		if (err)
-			return -av_fail_errno(AV_VERB_POLL_CQ, err);
-		cq = av_container_of(ibv, struct av_cq, ibv);
-	}
+	if (av_unlikely(!cq))
+		return poll_unusual_cq(ibv, count, wc);
 	return av_poll(av_container_of(ibv->context, struct av_context, verbs.context)->seg,
 		       cq->shared, count, wc, NULL);
 }
