@@ -22,7 +22,7 @@ static bool find(const char *name, enum av_check check, enum av_flight_kind kind
 
 static struct ibv_send_wr plain_send(struct ibv_sge *sge, uint32_t bytes)
 {
-	*sge = (struct ibv_sge){(uintptr_t)n->arena, bytes, n->info.key[KEY_FULL]};
+	*sge = (struct ibv_sge){(uintptr_t)n->arena, bytes, n->info.lkey[KEY_FULL]};
 	return (struct ibv_send_wr){.wr_id = 1,
 				    .opcode = IBV_WR_SEND,
 				    .send_flags = IBV_SEND_SIGNALED,

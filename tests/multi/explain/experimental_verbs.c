@@ -87,7 +87,7 @@ static void disconnect_own(int qp)
 static void seed_atomics(void)
 {
 	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = 16};
-	struct ibv_sge sge = {(uintptr_t)n->arena, 16, n->info.key[KEY_FULL]};
+	struct ibv_sge sge = {(uintptr_t)n->arena, 16, n->info.lkey[KEY_FULL]};
 	struct ibv_mr *mr = reg(RIGHTS | IBV_EXP_ACCESS_TUNNELED_ATOMIC);
 	struct ibv_exp_send_wr wr, *bad;
 

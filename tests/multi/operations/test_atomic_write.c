@@ -93,7 +93,7 @@ static uint64_t setters(struct node *me)
 
 	begin(ex);
 	atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
-	ibv_wr_set_sge(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], 8);
+	ibv_wr_set_sge(ex, me->info.lkey[KEY_FULL], me->info.base[KEY_FULL], 8);
 	faults |= ibv_wr_complete(ex) == EINVAL ? 0 : 1;
 	begin(ex);
 	atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
@@ -122,7 +122,7 @@ static uint64_t fetch(struct node *me, const struct side_job *job)
 	struct node_send s = side_rdma(IBV_WR_ATOMIC_FETCH_AND_ADD,
 				       (struct ibv_sge){.addr = (uintptr_t)me->arena,
 							.length = 8,
-							.lkey = me->info.key[KEY_FULL]},
+							.lkey = me->info.lkey[KEY_FULL]},
 				       job->arg[2], (uint32_t)job->arg[1]);
 	struct ibv_wc wc;
 

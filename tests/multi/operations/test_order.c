@@ -291,7 +291,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	r.n = n;
 	if (job->arg[0] == WATCH_PLACING)
 		r.request.sge[0] = (struct ibv_sge){(uintptr_t)n->arena + job->arg[1],
-						    (uint32_t)job->arg[2], n->info.key[KEY_FULL]};
+						    (uint32_t)job->arg[2], n->info.lkey[KEY_FULL]};
 	else
 		r.pause_us = 300; /* with messages of no bytes */
 	return watch_and_receive(n, &t, &r, job->arg[3]);
@@ -412,7 +412,7 @@ static uint64_t arena_row(const struct path *p)
 {
 	struct ends e = {
 		.source = a.node->arena + LOCAL_AT + p->source,
-		.lkey = a.info.key[KEY_FULL],
+		.lkey = a.info.lkey[KEY_FULL],
 		.rkey = b.info.key[KEY_FULL],
 		.offset = TARGET_AT + p->target,
 		.remote = b.info.base[KEY_FULL] + TARGET_AT + p->target,

@@ -74,7 +74,7 @@ static uint64_t flush(struct node *me, const struct side_job *job)
 	if (job->arg[0] >> 24) {
 		*(uint64_t *)(void *)me->arena = job->arg[0] >> 24;
 		ibv_wr_rdma_write(ex, (uint32_t)job->arg[1], job->arg[2]);
-		ibv_wr_set_sge(ex, me->info.key[KEY_FULL], (uintptr_t)me->arena, 8);
+		ibv_wr_set_sge(ex, me->info.lkey[KEY_FULL], (uintptr_t)me->arena, 8);
 	}
 	ex->wr_id = 7;
 	ex->wr_flags = IBV_SEND_SIGNALED;
@@ -96,7 +96,7 @@ static uint64_t bad(struct node *me)
 	}
 	begin(ex, 7, IBV_SEND_SIGNALED);
 	flush_of(ex)(ex, 1, 0, 8, GLOBAL, RANGE);
-	ibv_wr_set_sge(ex, me->info.key[KEY_FULL], (uintptr_t)me->arena, 8);
+	ibv_wr_set_sge(ex, me->info.lkey[KEY_FULL], (uintptr_t)me->arena, 8);
 	faults |= (ibv_wr_complete(ex) == EINVAL ? 0ull : 1ull) << 8;
 	begin(ex, 7, IBV_SEND_SIGNALED);
 	for (int i = 0; i < 5; i++)

@@ -117,7 +117,7 @@ static uint64_t send_ud(struct node *n, int qp, uint64_t to, const uint64_t gid[
 	struct ibv_ah_attr attr = address(gid);
 	struct ibv_ah *ah = ibv_create_ah(n->pd, &attr);
 	struct ibv_sge sge = {(uintptr_t)n->arena + FROM, (uint32_t)(to >> 32),
-			      n->info.key[KEY_FULL]};
+			      n->info.lkey[KEY_FULL]};
 	struct ibv_send_wr *bad,
 		wr = {.sg_list = &sge,
 		      .num_sge = 1,

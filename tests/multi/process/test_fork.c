@@ -54,7 +54,7 @@ static uint64_t echo(struct node *n, const struct side_job *job)
 {
 	struct node_recv recv = {
 		.num_sge = 1,
-		.sge = {{n->info.base[KEY_FULL] + THEIRS, BYTES, n->info.key[KEY_FULL]}}};
+		.sge = {{n->info.base[KEY_FULL] + THEIRS, BYTES, n->info.lkey[KEY_FULL]}}};
 	struct node_send send = {.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = 1};
 	uint64_t count = 0;
 

@@ -88,7 +88,7 @@ static void build_writes(void)
 	ibv_wr_start(ex);
 	for (int i = 0; i < LIST; i++) {
 		ibv_wr_rdma_write(ex, a.info.key[KEY_FULL], a.info.base[KEY_FULL] + TARGET);
-		ibv_wr_set_sge(ex, a.info.key[KEY_FULL], a.info.base[KEY_FULL], 8);
+		ibv_wr_set_sge(ex, a.info.lkey[KEY_FULL], a.info.base[KEY_FULL], 8);
 	}
 	err = ibv_wr_complete(ex);
 	refused_otherwise += err != 0 && err != EINVAL && err != ENOMEM;

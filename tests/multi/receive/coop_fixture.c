@@ -36,7 +36,7 @@ static uint64_t poll_receives(struct node *n, uint64_t count)
 static enum ibv_wc_status send_one(struct node *n, int qp, uint64_t from, uint32_t bytes)
 {
 	struct node_send s = side_message(
-		(struct ibv_sge){n->info.base[KEY_FULL] + from, bytes, n->info.key[KEY_FULL]});
+		(struct ibv_sge){n->info.base[KEY_FULL] + from, bytes, n->info.lkey[KEY_FULL]});
 	struct ibv_wc wc[1];
 
 	if (node_post_send(n, qp, &s, 1).ret || node_poll(n, 0, 1, PATIENCE, wc) != 1)

@@ -201,7 +201,7 @@ static bool slow_post(struct slow *s, uint32_t count)
 		at = s->posted % QUEUE * 8;
 		r.wr_id = s->posted++;
 		r.sge[0] = (struct ibv_sge){s->n->info.base[KEY_FULL] + RECV_AT + at, BYTES,
-					    s->n->info.key[KEY_FULL]};
+					    s->n->info.lkey[KEY_FULL]};
 		if (node_post_recv(s->n, 0, &r, 1).ret)
 			return false;
 	}

@@ -112,7 +112,7 @@ static void send_some(uint32_t first, uint32_t count)
 	struct node_send s = {.opcode = IBV_WR_SEND_WITH_IMM,
 			      .flags = IBV_SEND_SIGNALED,
 			      .num_sge = 1,
-			      .sge = {{b.info.base[KEY_FULL], 16, b.info.key[KEY_FULL]}}};
+			      .sge = {{b.info.base[KEY_FULL], 16, b.info.lkey[KEY_FULL]}}};
 	struct ibv_wc wc;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -228,7 +228,7 @@ static uint64_t send_job(struct node *node, const struct side_job *job)
 	struct node_send s = {.opcode = IBV_WR_SEND_WITH_IMM,
 			      .flags = IBV_SEND_SIGNALED,
 			      .num_sge = 1,
-			      .sge = {{node->info.base[KEY_FULL], 16, node->info.key[KEY_FULL]}}};
+			      .sge = {{node->info.base[KEY_FULL], 16, node->info.lkey[KEY_FULL]}}};
 	uint64_t sent = 0, done = 0;
 	struct ibv_wc wc[16];
 

@@ -40,7 +40,7 @@ static void obey_access(struct node *node, const struct order *o, struct answer 
 		.compare_add = o->compare_add,
 		.swap = o->swap,
 		.num_sge = o->bytes > 0,
-		.sge = {{(uintptr_t)node->arena + BUFFER, o->bytes, node->info.key[KEY_FULL]}},
+		.sge = {{(uintptr_t)node->arena + BUFFER, o->bytes, node->info.lkey[KEY_FULL]}},
 	};
 	struct ibv_wc wc;
 

@@ -161,7 +161,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 		.remote_addr = job->arg[0],
 		.rkey = (uint32_t)job->arg[1],
 		.num_sge = 1,
-		.sge = {{n->info.base[KEY_FULL] + FROM, BYTES, n->info.key[KEY_FULL]}}};
+		.sge = {{n->info.base[KEY_FULL] + FROM, BYTES, n->info.lkey[KEY_FULL]}}};
 	pthread_t writer, poller;
 	uint64_t astray = 0;
 	int end[2];
