@@ -428,7 +428,7 @@ static void post_word(struct node *of, uint64_t i)
 	struct node_recv recv = {.wr_id = i,
 				 .num_sge = 1,
 				 .sge = {{of->info.base[KEY_FULL] + i % DEPTH * WORD, sizeof(i),
-					  of->info.key[KEY_FULL]}}};
+					  of->info.lkey[KEY_FULL]}}};
 
 	if (node_post_recv(of, 0, &recv, 1).ret)
 		DIE("ibv_post_recv");
@@ -437,7 +437,7 @@ static void post_word(struct node *of, uint64_t i)
 static void send_word(struct node *of, uint64_t i)
 {
 	struct node_send send = side_message(
-		(struct ibv_sge){of->info.base[KEY_FULL] + AT, sizeof(i), of->info.key[KEY_FULL]});
+		(struct ibv_sge){of->info.base[KEY_FULL] + AT, sizeof(i), of->info.lkey[KEY_FULL]});
 	struct ibv_wc wc;
 
 	memcpy(of->arena + AT, &i, sizeof(i));

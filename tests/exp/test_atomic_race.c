@@ -58,7 +58,7 @@ static const struct kind {
 static struct ibv_sge sge_of(const struct node *n, uint32_t at, uint32_t bytes)
 {
 	return (struct ibv_sge){
-		.addr = (uintptr_t)n->arena + at, .length = bytes, .lkey = n->info.key[KEY_FULL]};
+		.addr = (uintptr_t)n->arena + at, .length = bytes, .lkey = n->info.lkey[KEY_FULL]};
 }
 
 static void finish(struct node *n, struct ibv_exp_send_wr *wr)

@@ -324,7 +324,7 @@ static void prefetch_row(void)
 	row("%s: prefetching that is wrong", capi ? "CAPI" : "no CAPI");
 	attr.length++;
 	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == 0, "beyond the region: errno %d", errno);
-	sge.lkey = a.info.key[KEY_FULL];
+	sge.lkey = a.info.lkey[KEY_FULL];
 	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
 			     &sge, 1) == ENOENT,
 	       "not on demand: errno %d", errno);

@@ -108,7 +108,7 @@ static void connect_to(struct node *of, const struct side_job *job)
 /* Return: status of the completion */
 static uint64_t send_one(struct node *of, uint32_t bytes, enum ibv_wr_opcode opcode, uint32_t imm)
 {
-	struct ibv_sge sge = {of->info.base[KEY_FULL] + FROM, bytes, of->info.key[KEY_FULL]};
+	struct ibv_sge sge = {of->info.base[KEY_FULL] + FROM, bytes, of->info.lkey[KEY_FULL]};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = opcode,
@@ -564,7 +564,7 @@ static void wrong_rows(struct side *peer, const char *who)
 	}
 	row("too long for the receive request, by %s, active", who);
 	begin(peer, IBV_QPT_RC, LIMIT, false, false);
-	post(&(struct ibv_sge){side_sge(&a, KEY_FULL, AT, 15).addr, 15, a.info.key[KEY_FULL]}, 1);
+	post(&(struct ibv_sge){side_sge(&a, KEY_FULL, AT, 15).addr, 15, a.info.lkey[KEY_FULL]}, 1);
 	EXPECT(at(peer, (struct side_job){.arg = {JOB_SEND, 16, IBV_WR_SEND, 1}}) ==
 		       IBV_WC_REM_INV_REQ_ERR,
 	       "status");

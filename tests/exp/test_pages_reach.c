@@ -131,7 +131,7 @@ static uint64_t add(struct node *n, const struct side_job *job)
 {
 	for (uint64_t i = 0; i < job->arg[2]; i++) {
 		struct ibv_sge sge = {
-			.addr = (uintptr_t)n->arena, .length = 8, .lkey = n->info.key[KEY_FULL]};
+			.addr = (uintptr_t)n->arena, .length = 8, .lkey = n->info.lkey[KEY_FULL]};
 		struct ibv_send_wr *bad, wr = {.sg_list = &sge,
 					       .num_sge = 1,
 					       .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,

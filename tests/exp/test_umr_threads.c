@@ -51,7 +51,7 @@ static uint64_t job(struct node *me, const struct side_job *j)
 {
 	struct node_send request = side_rdma(
 		j->arg[0] == JOB_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-		(struct ibv_sge){(uintptr_t)me->arena + AT, BYTES, me->info.key[KEY_FULL]},
+		(struct ibv_sge){(uintptr_t)me->arena + AT, BYTES, me->info.lkey[KEY_FULL]},
 		j->arg[2], (uint32_t)j->arg[1]);
 	struct node_recv receive = {.num_sge = 0};
 	uint64_t found = 0;

@@ -47,7 +47,7 @@ static uint64_t run(struct node *n, const struct side_job *job)
 		bool send = (uint32_t)i >= REQUESTS;
 		uint32_t slot = (send ? i - REQUESTS : i) * SLOT;
 		struct ibv_sge sge = {(uintptr_t)n->arena + (send ? MESSAGES : 0) + slot, BYTES,
-				      n->info.key[KEY_FULL]};
+				      n->info.lkey[KEY_FULL]};
 		struct ibv_send_wr *bad, wr = {.sg_list = &sge,
 					       .num_sge = 1,
 					       .opcode = send ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
