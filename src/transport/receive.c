@@ -399,7 +399,7 @@ static void init_message(struct av_message *msg, const struct av_work *w)
 	enum av_tail tail = w->opcode->packet.tail;
 	bool imm = tail == AV_TAIL_IMM, inv = tail == AV_TAIL_INVALIDATE;
 
-	/* Nothing above it: to clear more at once, compilers take a string instruction. */
+	/* The completion alone: to clear more at once, compilers take a slow string instruction. */
 	memset(&msg->cqe, 0, offsetof(struct av_cqe, data));
 	msg->to = &w->to;
 	msg->invalidate = inv ? w->wqe->imm : 0;

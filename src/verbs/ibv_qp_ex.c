@@ -164,12 +164,13 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 AV_COLD static int poll_unusual_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	int err = av_cq_find(ibv) ? av_post_injected(ctx, AV_VERB_POLL_CQ, 0)
-				  : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+	struct av_cq *cq = av_cq_find(ibv);
+	int err = cq ? av_post_injected(ctx, AV_VERB_POLL_CQ, 0)
+		     : av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
 
-	if (err)
+	if (!cq || err)
 		return -av_fail_errno(AV_VERB_POLL_CQ, err);
-	return av_poll(ctx->seg, av_container_of(ibv, struct av_cq, ibv)->shared, count, wc, NULL);
+	return av_poll(ctx->seg, cq->shared, count, wc, NULL);
 }
 
 static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
