@@ -275,11 +275,16 @@ bool av_net_has_room(const struct av_net_path *path)
 	return p.fd < 0 || av_raw_poll(&p, 1, 0) != 0;
 }
 
-uint32_t av_net_room(uint32_t bytes)
+uint32_t av_net_full_send(uint32_t bytes)
 {
-	uint32_t fit = (uint32_t)(2 * SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
+	uint32_t fit = (uint32_t)(SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
 
 	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
+}
+
+uint32_t av_net_room(uint32_t bytes)
+{
+	return 2 * av_net_full_send(bytes);
 }
 
 /* --- collecting ------------------------------------------------------------------- */
@@ -291,11 +296,20 @@ static bool fits_in_burst(const struct av_net_burst *b, size_t bytes, uint32_t q
 	       b->last == b->segment && bytes <= b->segment && b->bytes + bytes <= SEND_BYTES;
 }
 
+static size_t packet_bytes(const struct av_packet *p)
+{
+	return av_packet_header_bytes(p->opcode) + p->payload_bytes +
+	       av_packet_padding(p->payload_bytes) + AV_ICRC_BYTES;
+}
+
+bool av_net_begins_send(const struct av_net_burst *b, const struct av_packet *p)
+{
+	return !b || !fits_in_burst(b, packet_bytes(p), p->dest_qpn);
+}
+
 uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 {
-	size_t headers = av_packet_header_bytes(p->opcode);
-	uint32_t padding = av_packet_padding(p->payload_bytes);
-	size_t bytes = headers + p->payload_bytes + padding + AV_ICRC_BYTES;
+	size_t bytes = packet_bytes(p);
 	uint8_t *at;
 
 	seal(b);
@@ -306,12 +320,12 @@ uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 	}
 	at = b->data + b->bytes;
 	(void)av_packet_put_headers(p, at);
-	b->padding = padding;
+	b->padding = av_packet_padding(p->payload_bytes);
 	b->last = bytes;
 	b->bytes += bytes;
 	b->packets++;
 	b->sealed = false;
-	return at + headers;
+	return at + av_packet_header_bytes(p->opcode);
 }
 
 void av_net_take_back(struct av_net_burst *b)

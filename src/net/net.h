@@ -60,8 +60,8 @@ struct av_net_seen {
  */
 struct av_net_receiver {
 	/*
-	 * Handle packets for an own queue pair or a group. They arrived in this order along one
-	 * path. Takes queue pair locks, waits for pages.
+	 * Handle packets for an own queue pair or a group. They arrived in this order, by one
+	 * socket. Takes queue pair locks, waits for pages.
 	 */
 	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
@@ -212,6 +212,12 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
  * payload, before the next call
  */
 uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
+
+/* Would @p be the first packet of a send of its own, rather than follow what @burst has? */
+bool av_net_begins_send(const struct av_net_burst *burst, const struct av_packet *p);
+
+/* Packets of a full send, of @bytes of payload each: one of few takes the kernel nearly as long. */
+uint32_t av_net_full_send(uint32_t bytes);
 
 /* Remove the packet that av_net_put() has just appended. */
 void av_net_take_back(struct av_net_burst *burst);

@@ -439,12 +439,36 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 	return place;
 }
 
+/* Packets after which an acknowledgement is asked for: a full send, or a fourth of the window. */
+static int32_t ack_interval(const struct av_wire *w)
+{
+	int32_t full = (int32_t)av_net_full_send(w->mtu), fourth = (window(w) + 3) / 4;
+
+	return fourth < full ? fourth : full;
+}
+
+/*
+ * There is room for @left packets, too few for a full send. Does @p, of a request of @packets, wait
+ * for more of the window? If it would begin a send, more waits than there is room for, and
+ * acknowledgements are on their way: at least three intervals are. Small requests gather elsewhere.
+ */
+static bool waits_for_full_send(const struct sending *s, const struct av_packet *p,
+				uint32_t packets, int32_t left)
+{
+	const struct av_qp_shared *q = s->end->qp;
+	bool more = packets - s->w->begun > (uint32_t)left ||
+		    s->w->next + 1 != atomic_load(&q->sq_tail);
+
+	return more && packets > 1 && s->w->acked != q->next_psn && left == room(s->end, s->w) &&
+	       av_net_begins_send(s->burst, p);
+}
+
 /* Send @left packets, their payload from @rest. */
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
 				  uint32_t packets, int32_t left, struct av_spans *rest)
 {
 	uint64_t now = av_now_coarse_ns();
-	int32_t often = (window(s->w) + 3) / 4;
+	int32_t often = ack_interval(s->w);
 
 	/*
 	 * The last one that has room, in the window or at the interface, asks for the
@@ -456,6 +480,8 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 		uint8_t *place;
 
 		(void)av_wire_packet(m, s->w->begun, &p);
+		if (left < often && waits_for_full_send(s, &p, packets, left))
+			break;
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
 		place = put_carrying(s, m, &p);
 		if (place && p.payload_bytes) {

@@ -545,6 +545,11 @@ uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 	return b->data[i] + headers;
 }
 
+bool av_net_begins_send(const struct av_net_burst *b, const struct av_packet *p)
+{
+	return !b || b->packets % BURST == 0;
+}
+
 void av_net_take_back(struct av_net_burst *b)
 {
 	CHECK(b->packets > 0);
@@ -567,6 +572,11 @@ bool av_net_has_room(const struct av_net_path *path)
 	if (setting->room)
 		*none = !*none;
 	return !*none;
+}
+
+uint32_t av_net_full_send(uint32_t bytes)
+{
+	return BURST;
 }
 
 uint32_t av_net_room(uint32_t bytes)

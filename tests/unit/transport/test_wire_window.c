@@ -6,7 +6,7 @@
 #include "transport/wire_qp.h"
 
 #define WHOLE 131072u  /* to begin with */
-#define EACH  262144u  /* the most that one queue pair has */
+#define EACH  393216u  /* the most that one queue pair has */
 #define MOST  4194304u /* of all */
 #define LEAST 8192u
 #define MTU   4096u
