@@ -107,7 +107,7 @@ static uint32_t owner_of(struct av_net_packet *p)
 	return p->qp.ref ? av_dir_context_owner(p->qp.ref) : 0;
 }
 
-/* Datagrams of a flow that came together, and how. */
+/* Datagrams that one socket has received together, and how. */
 struct arrival {
 	struct av_endpoint *by;
 	struct av_gro_split all;
@@ -187,10 +187,11 @@ static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 	}
 }
 
+/* Packets of the next datagram may follow those of this one: the caller hands over the last. */
 static void hand_over_all(struct arrival *a)
 {
 	enum av_datagram_error error;
-	struct av_net_packet *p = buffers->packet;
+	struct av_net_packet *p = &buffers->packet[a->count];
 	size_t begin = 0;
 
 	for (; av_gro_next(&a->all, &p->path, &p->packet, &error); begin = a->all.at) {
@@ -203,7 +204,6 @@ static void hand_over_all(struct arrival *a)
 			receiver->damaged(p->packet.dest_qpn);
 		p = &buffers->packet[a->count];
 	}
-	hand_over_own(a);
 	forward_misrouted(a);
 }
 
@@ -275,6 +275,7 @@ static unsigned int take_from(struct av_endpoint *e)
 			show_all(&a);
 		hand_over_all(&a);
 	}
+	hand_over_own(&a);
 	if (n < DATAGRAMS)
 		e->drained = e->told;
 	return n > 0 ? (unsigned int)n : 0;

@@ -18,6 +18,7 @@ struct arrival {
 	const struct av_qp_ref *end;
 	struct av_wire *w;
 	const struct av_net_packet *next, *behind; /* those that came with it, and are left */
+	struct av_net_burst *answers;		   /* of all of them; NULL: none, or no memory */
 	const struct av_packet *p;
 	const struct av_opcode *info;
 	struct av_sq_wqe head;
@@ -38,10 +39,27 @@ static struct av_wire_message wire_answer(const struct arrival *a, enum av_opera
 	return m;
 }
 
-/* An answer without payload. @syndrome: AV_SYNDROME_ACK: with credits in it */
-static void put_short(const struct arrival *a, struct av_net_burst *burst,
-		      enum av_operation operation, uint32_t psn, uint8_t syndrome,
-		      uint64_t original)
+/* Where the payload of answer @p goes. NULL: no memory; it is lost. */
+static uint8_t *put_answer_packet(struct arrival *a, const struct av_packet *p)
+{
+	if (!a->answers)
+		a->answers = av_net_burst(&a->w->route.path, a->end->seg->head->device);
+	return a->answers ? av_net_put(a->answers, p) : NULL;
+}
+
+static void send_answers(struct arrival *a)
+{
+	if (a->answers)
+		(void)av_net_send(a->answers);
+	a->answers = NULL;
+}
+
+/*
+ * An answer without payload. What says how far this side has come leaves before it comes further.
+ * @syndrome: AV_SYNDROME_ACK: with credits in it
+ */
+static void answer(struct arrival *a, enum av_operation operation, uint32_t psn, uint8_t syndrome,
+		   uint64_t original)
 {
 	struct av_wire_message m = wire_answer(a, operation);
 	struct av_packet p;
@@ -50,7 +68,9 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 	m.head.syndrome = syndrome == AV_SYNDROME_ACK ? av_wire_credits(a->end) : syndrome;
 	m.head.original = original;
 	if (av_wire_packet(&m, 0, &p) >= 0)
-		(void)av_net_put(burst, &p);
+		(void)put_answer_packet(a, &p);
+	if (operation == AV_OP_ACK)
+		send_answers(a);
 	/*
 	 * A refusal acknowledges all before it, and there are no credits to tell. That of a
 	 * duplicate leaves what came since.
@@ -59,27 +79,16 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 		atomic_store(&a->w->ack_pending, false);
 }
 
-static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,
-			uint8_t syndrome, uint64_t original)
-{
-	struct av_net_burst *burst = av_net_burst(&a->w->route.path, a->end->seg->head->device);
-
-	if (!burst)
-		return;
-	put_short(a, burst, operation, psn, syndrome, original);
-	(void)av_net_send(burst);
-}
-
 /* The newest one: PSNs come again. */
-static void send_kept(const struct arrival *a)
+static void send_kept(struct arrival *a)
 {
 	for (uint32_t i = 1; i <= AV_MAX_RD_ATOM; i++) {
 		const struct av_wire_answer *k = &a->w->kept[(a->w->answered - i) % AV_MAX_RD_ATOM];
 
 		if (!k->there || k->psn != a->p->psn)
 			continue;
-		send_answer(a, k->atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, k->psn,
-			    AV_SYNDROME_ACK, k->original);
+		answer(a, k->atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, k->psn,
+		       AV_SYNDROME_ACK, k->original);
 		return;
 	}
 }
@@ -92,7 +101,7 @@ static void send_owed(const struct av_qp_ref *end, bool anyway)
 	AV_ASSERT_HELD(&end->qp->resp_lock);
 	if (!a.w || a.w->service == AV_SERVICE_UC || !(anyway || atomic_load(&a.w->ack_pending)))
 		return;
-	send_answer(&a, AV_OP_ACK, end->qp->expected_psn - 1, AV_SYNDROME_ACK, 0);
+	answer(&a, AV_OP_ACK, end->qp->expected_psn - 1, AV_SYNDROME_ACK, 0);
 	atomic_store(&a.w->ack_pending, false);
 }
 
@@ -302,7 +311,7 @@ static bool execute_or_nak(struct arrival *a)
 	uint8_t syndrome = done ? AV_NAK_NONE : fragment_nak_syndrome(a);
 
 	if (syndrome != AV_NAK_NONE)
-		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, syndrome, 0);
+		answer(a, AV_OP_ACK, a->end->qp->expected_psn, syndrome, 0);
 	return done;
 }
 
@@ -342,8 +351,7 @@ static void execute_payload(struct arrival *a)
 }
 
 /* One packet of a READ's answer, its payload read into the packet. */
-static bool put_answer(struct arrival *a, struct av_net_burst *burst,
-		       const struct av_wire_message *m, uint32_t index)
+static bool put_read_response(struct arrival *a, const struct av_wire_message *m, uint32_t index)
 {
 	struct av_packet p;
 	uint64_t before = (uint64_t)index * a->w->mtu;
@@ -351,7 +359,7 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 
 	(void)av_wire_packet(m, index, &p);
 	a->fragment.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
-	place.iov_base = burst ? av_net_put(burst, &p) : NULL;
+	place.iov_base = put_answer_packet(a, &p);
 	if (!place.iov_base)
 		return false;
 	place.iov_len = a->head.bytes = p.payload_bytes;
@@ -363,9 +371,9 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	if (execute_arrived_fragment(a))
 		return true;
 	/* Behind what was read before, and instead of this packet. */
-	av_net_take_back(burst);
+	av_net_take_back(a->answers);
 	if (fragment_nak_syndrome(a) != AV_NAK_NONE)
-		put_short(a, burst, AV_OP_ACK, p.psn, fragment_nak_syndrome(a), 0);
+		answer(a, AV_OP_ACK, p.psn, fragment_nak_syndrome(a), 0);
 	return false;
 }
 
@@ -381,18 +389,15 @@ static struct av_wire_message answer_of(const struct arrival *a)
 	return m;
 }
 
-/* Send packets until the answer is given, or refused, or @until is the next one. */
-static void send_read_responses(struct arrival *a, uint32_t until)
+/* Put packets until the answer is given, or refused, or @until is the next one. */
+static void put_read_responses(struct arrival *a, uint32_t until)
 {
-	struct av_net_burst *burst = av_net_burst(&a->w->route.path, a->end->seg->head->device);
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
 	a->fragment = (struct av_fragment){.payloads = 1, .message = &r->source};
 	while (r->next < until)
-		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
-	if (burst)
-		(void)av_net_send(burst);
+		r->next = put_read_response(a, &m, r->next) ? r->next + 1 : r->packets;
 }
 
 /* The sending end of XRC has no responder: nobody answers. Context: @resp_lock is held */
@@ -410,7 +415,7 @@ static void read_answered(struct arrival *a)
 		return;
 	a->w->read.dropped = false;
 	a->w->nak_sent = true;
-	send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
+	answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
 }
 
 /*
@@ -428,7 +433,7 @@ static uint64_t answer_read(struct arrival *a)
 
 		room = r->packets == 1 || av_net_has_room(&a->w->route.path);
 		if (room)
-			send_read_responses(a, r->next + (left < step ? left : step));
+			put_read_responses(a, r->next + (left < step ? left : step));
 	}
 	atomic_store(&a->end->qp->reading, r->next < r->packets);
 	if (r->next == r->packets) {
@@ -465,8 +470,8 @@ static void execute_word(struct arrival *a)
 		return;
 	a->w->kept[a->w->answered++ % AV_MAX_RD_ATOM] = (struct av_wire_answer){
 		.there = true, .psn = a->p->psn, .atomic = atomic, .original = original};
-	send_answer(a, atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, a->p->psn, AV_SYNDROME_ACK,
-		    original);
+	answer(a, atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, a->p->psn, AV_SYNDROME_ACK,
+	       original);
 }
 
 static void execute_request(struct arrival *a)
@@ -523,7 +528,7 @@ static void reliable(struct arrival *a)
 		av_count_rsp(a->end->qp, ahead > 0 ? AV_RSP_AHEAD : AV_RSP_DUPLICATE);
 	if (ahead > 0 && !a->w->nak_sent) {
 		a->w->nak_sent = true;
-		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
+		answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
 	}
 	if (ahead < 0)
 		repeat(a);
@@ -566,8 +571,9 @@ static void unreliable(struct arrival *a)
 }
 
 /* @qpn: of the queue pair, when its @resp_lock was taken */
-static void release_responder(const struct arrival *a, uint32_t qpn)
+static void release_responder(struct arrival *a, uint32_t qpn)
 {
+	send_answers(a);
 	av_lock_release(&a->end->qp->resp_lock);
 	av_events_raise(a->end, qpn, &a->events);
 	if (a->outcome.responder_failed)
