@@ -274,33 +274,45 @@ static void credits(const struct answer *a)
 		atomic_store(&a->end->qp->deadline_ns, 0);
 }
 
-bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
-		      const struct av_packet *answer)
+/* @carried: it came in a request packet. Return: is it the peer's, and of a kind that is read? */
+static bool take(struct answer *a, const struct av_net_packet *packet, bool carried)
 {
-	struct answer a = {.end = end, .p = answer};
-	struct av_qp_ref none = {0};
-	const struct av_opcode *info = av_opcode_info(answer->opcode);
-	bool carried = answer != &packet->packet, taken, due;
-	uint32_t state;
+	const struct av_opcode *info = av_opcode_info(a->p->opcode);
+	uint32_t state = atomic_load(&a->end->qp->state);
 	int32_t ahead;
+	bool due;
 
-	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
+	a->acknowledges = info->headers & 1 << AV_HEADER_AETH;
+	if (!a->w || !av_wire_is_peer(a->end, packet) ||
+	    (carried && (!a->w->reads_carried || is_refusal(a))))
+		return false;
+	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD)
+		return true;
+	/* What answers nothing that is under way is late. */
+	ahead = av_psn_distance(a->w->acked, a->p->psn);
+	due = ahead >= 0 && ahead < av_psn_distance(a->w->acked, a->w->sent);
+	if (due)
+		handle_answer(a, info);
+	/* The last one once more acknowledges nothing. */
+	if (due || ahead == -1)
+		credits(a);
+	if (due)
+		av_wire_settle(a->end, a->w);
+	return true;
+}
+
+bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
+		      unsigned int count, const struct av_packet *carried)
+{
+	struct answer a = {.end = end};
+	struct av_qp_ref none = {0};
+	bool taken = false;
+
 	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
-	state = atomic_load(&end->qp->state);
-	taken = a.w && av_wire_is_peer(end, packet) &&
-		(!carried || (a.w->reads_carried && !is_refusal(&a)));
-	if (taken && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
-		/* What answers nothing that is under way is late. */
-		ahead = av_psn_distance(a.w->acked, answer->psn);
-		due = ahead >= 0 && ahead < av_psn_distance(a.w->acked, a.w->sent);
-		if (due)
-			handle_answer(&a, info);
-		/* The last one once more acknowledges nothing. */
-		if (due || ahead == -1)
-			credits(&a);
-		if (due)
-			av_wire_settle(end, a.w);
+	for (; count > 0; count--, packet++) {
+		a.p = carried ? carried : &packet->packet;
+		taken = take(&a, packet, carried);
 	}
 	av_sq_progress_entered(end, &none, true);
 	return taken;

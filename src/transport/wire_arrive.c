@@ -92,14 +92,16 @@ static void request_with_ack(const struct av_qp_ref *end, const struct av_net_pa
 	const struct av_packet ack = {
 		.opcode = AV_OPCODE_ACK, .syndrome = carried[0], .psn = av_get24(carried + 1)};
 
-	av_wire_requested(end, av_wire_answered(end, packet, &ack) ? &plain : packet, 1);
+	av_wire_requested(end, av_wire_answered(end, packet, 1, &ack) ? &plain : packet, 1);
 }
 
-static bool is_plain_request(const struct av_packet *packet)
+/* Is @next a request, or an answer, like the one before it, with nothing else to it? */
+static bool is_alike(const struct av_opcode *before, const struct av_net_packet *next)
 {
-	const struct av_opcode *info = av_opcode_info(packet->opcode);
+	const struct av_opcode *info = av_opcode_info(next->packet.opcode);
 
-	return info && !info->response && !packet->carries;
+	return info && info->response == before->response && info->operation != AV_OP_CNP &&
+	       !next->packet.carries && !av_net_is_congested(&next->path);
 }
 
 /* Return: how many of the packets have been handled, from the first on */
@@ -116,14 +118,15 @@ static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_pa
 		packet_marked(end, packet);
 	if (info->operation == AV_OP_CNP) {
 		peer_notified(end, packet);
-	} else if (info->response) {
-		(void)av_wire_answered(end, packet, &packet->packet);
 	} else if (packet->packet.carries) {
 		request_with_ack(end, packet);
 	} else {
-		while (n < count && !marked && is_plain_request(&packet[n].packet))
+		while (n < count && is_alike(info, &packet[n]))
 			n++;
-		av_wire_requested(end, packet, n);
+		if (info->response)
+			(void)av_wire_answered(end, packet, n, NULL);
+		else
+			av_wire_requested(end, packet, n);
 	}
 	return n;
 }

@@ -242,21 +242,22 @@ static inline bool av_gather_is_over(struct av_qp_shared *qp)
 /*
  * Packets that arrived. Context of these functions: the thread that receives packets (struct
  * av_net_receiver); no queue pair lock held.
- * @packet: @count of them, along one path to one queue pair
+ * @packet: @count of them, to one queue pair
  * @struck: the fault rules have already decided on them
  */
 void av_wire_handle(const struct av_net_packet *packet, unsigned int count, bool struck);
 
 /*
- * Request packets, one after the other, or an answer packet, arrived for an own queue pair. Packets
+ * Request packets, or answer packets, one after the other, arrived for an own queue pair. Packets
  * of others than its peer are ignored.
- * @answer: @packet itself, or the acknowledgement that it carries. av_wire_answered() returns false
- * if the packet is not the peer's, or if this queue pair reads no carried acknowledgements.
+ * @carried: the acknowledgement that the one request packet carries; NULL: they are answers.
+ * av_wire_answered() returns false if the last packet is not the peer's, or if this queue pair
+ * reads no carried acknowledgements.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		       unsigned int count);
 bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
-		      const struct av_packet *answer);
+		      unsigned int count, const struct av_packet *carried);
 
 /* What net/net.h calls when packets arrive. */
 extern const struct av_net_receiver av_wire_receiver;

@@ -227,7 +227,7 @@ static void answer(const struct step *s)
 			   .psn = AV_PSN_AFTER(FIRST, (uint32_t)s->psn & AV_PSN_MASK),
 			   .syndrome = s->syndrome}};
 
-	(void)av_wire_answered(&end, &packet, &packet.packet);
+	(void)av_wire_answered(&end, &packet, 1, NULL);
 	/* A time that an RNR NAK asks for is over when the table says so. */
 	if (w.waits)
 		atomic_store(&end.qp->deadline_ns, UINT64_MAX);
