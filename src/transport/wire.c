@@ -247,12 +247,12 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (to == IBV_QPS_RTR) {
 		end->qp->wire = 1;
+		w->reads_carried = w->service == AV_SERVICE_RC && !av_setting_is(&plain);
 	} else if (to == IBV_QPS_RTS) {
 		w->next = w->begun_end = w->seen = end->qp->sq_next;
 		atomic_store(&end->qp->gather_ns, 0);
 		w->begun = 0;
 		w->acked = w->sent = end->qp->next_psn;
-		w->reads_carried = w->service == AV_SERVICE_RC && !av_setting_is(&plain);
 		w->credits_acked = w->credits_used = w->credit_limit =
 			0; /* the peer has not told anything yet */
 		av_wire_progress(end, w, false);

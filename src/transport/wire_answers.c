@@ -286,6 +286,8 @@ static bool take(struct answer *a, const struct av_net_packet *packet, bool carr
 	if (!a->w || !av_wire_is_peer(a->end, packet) ||
 	    (carried && (!a->w->reads_carried || is_refusal(a))))
 		return false;
+	if (!carried)
+		a->w->understood = a->w->reads_carried && a->p->understands;
 	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD)
 		return true;
 	/* What answers nothing that is under way is late. */

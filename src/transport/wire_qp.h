@@ -164,7 +164,8 @@ struct av_wire {
 	bool repeated;	    /* retransmitted because of a gap, since the last progress or timeout */
 	bool icmp_probed;   /* asks ICMP what prevents answers: av_net_icmp_probe() */
 	bool active;	    /* counted in the window: av_window_active() */
-	bool reads_carried; /* acknowledgements; constant from RTS on */
+	bool reads_carried; /* acknowledgements; constant from RTR on */
+	bool understood;    /* the peer's last answer says that it does, too */
 	int obstacle; /* -errno since the last progress: why packets were refused or ignored */
 	int silence;  /* why there was no answer, -errno; 0: not known */
 	struct av_odp_message source; /* of the request that is being sent */

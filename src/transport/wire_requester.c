@@ -7,7 +7,8 @@
 #include "transport/transport.h"
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */
-#define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
+#define WINDOW_PACKETS 128u    /* on their way: what the kernel's rdma_rxe keeps track of, */
+#define WINDOW_OURS    512u    /* but to this device */
 #define LONG_TIMEOUT   10      /* 4 ms: acknowledgements may wait */
 #define SPREAD	       64u     /* moments at which what has been lost together is repeated */
 #define EARLY	       16u     /* a part of a timeout: then for the first time, */
@@ -28,11 +29,12 @@ static const struct av_qp_ref nobody;
 
 static int32_t window(const struct av_wire *w)
 {
-	uint32_t packets = av_window_share(w->route.window) / w->mtu;
+	uint32_t packets = av_window_share(w->route.window) / w->mtu,
+		 most = w->understood ? WINDOW_OURS : WINDOW_PACKETS;
 
 	if (packets == 0)
 		return 1;
-	return (int32_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
+	return (int32_t)(packets < most ? packets : most);
 }
 
 /* Packets of a reliable connection that may be sent now, or asked for. */

@@ -36,6 +36,7 @@ static struct av_wire_message wire_answer(const struct arrival *a, enum av_opera
 				  a->end->qp->attr.dest_qp_num);
 
 	m.operation = operation;
+	m.head.understands = a->w->reads_carried;
 	return m;
 }
 

@@ -210,7 +210,8 @@ static void check_answer(unsigned int from, const struct av_packet *p, const str
 	uint32_t expected = link_side[from].end.qp->expected_psn;
 
 	MUST(link_is_reliable());
-	MUST(!p->ack_request && !p->solicited && !p->understands && !p->carries);
+	MUST(!p->ack_request && !p->solicited && !p->carries);
+	MUST_BE(p->understands, link_now->type == IBV_QPT_RC && !(link_now->plain >> from & 1));
 	if (o->operation != AV_OP_ACK) {
 		check_result(f, p, o);
 		return;
