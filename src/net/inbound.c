@@ -43,7 +43,7 @@ static const struct av_net_manager *_Atomic manager;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
 static struct buffers *buffers;
 static _Atomic unsigned int polled;
-static _Atomic uint64_t looked_ns;	     /* when av_net_poll() looked last */
+static _Atomic unsigned int looks;	     /* of av_net_poll() */
 static _Atomic uint64_t due_ns = UINT64_MAX; /* of what the receiver has let wait */
 static _Atomic bool sleeps;		     /* the listening thread does, until packets come */
 
@@ -361,7 +361,7 @@ static void settle(bool any)
 {
 	uint64_t due = atomic_load(&due_ns);
 
-	if (!any && (due == UINT64_MAX || due > av_now_ns()))
+	if (!any && (due == UINT64_MAX || (due && due > av_now_ns())))
 		return;
 	if (let_settle(true) && atomic_load(&sleeps))
 		(void)let_settle(false);
@@ -400,7 +400,7 @@ bool av_net_poll(void)
 	atomic_store_explicit(&av_net_in_vain, n + 1, memory_order_relaxed);
 	if ((n >= VAIN && n % SELDOM != 0) || !take_inbound(false, true, &taken, &drained))
 		return false;
-	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
+	atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed);
 	if (taken)
 		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
 	return taken > 0;
@@ -444,18 +444,16 @@ void av_inbound_resume(void)
 
 /* --- listening -------------------------------------------------------------------- */
 
-#define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
-#define SILENT_NS 200000u /* who has not looked for so long spins on something else */
-#define DISTRUST  8u	  /* wake-ups in a row for what others had taken, until they are trusted */
-#define NEAR_NS	  2000u	  /* who has looked within this is about to look again */
-#define FULL_MS	  1	  /* until a process that has no room for a message may have some */
-#define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
+#define TRUST_MS 1  /* how long whoever takes packets is trusted to take the next ones */
+#define DISTRUST 8u /* wake-ups in a row for what others had taken, until they are trusted */
+#define FULL_MS	 1  /* until a process that has no room for a message may have some */
+#define BLIND_MS 20 /* while the program has closed the pair, or lowered its limit of numbers */
 
 static struct av_setting sleepy = {.variable = "ANYVERBS_TRANSPORT", .value = "sleepy"};
 
 /* Owned by the thread. */
 struct listening {
-	unsigned int run;
+	unsigned int run, looks; /* of others, when last seen */
 	struct av_look look;
 	struct av_own_fd woken;
 	struct pollfd poll[1 + AV_ENDPOINTS];
@@ -518,6 +516,15 @@ static bool yield_core(void)
 	return av_now_ns() - before > AV_LOOK_NS;
 }
 
+/* Has nobody else looked since the last call? */
+static bool are_others_silent(struct listening *l)
+{
+	unsigned int before = l->looks;
+
+	l->looks = atomic_load_explicit(&looks, memory_order_relaxed);
+	return l->looks == before;
+}
+
 /*
  * Look for packets, and take them, as long as that pays. Who polls takes its own. Who wants this
  * core gets it after each look.
@@ -533,7 +540,7 @@ static void look(struct listening *l)
 	wanted = sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) == 1;
 	while (!is_listener_replaced(l) && av_look_goes_on(&l->look, av_now_ns(), wanted)) {
 		taken = 0;
-		if (av_now_ns() - atomic_load(&looked_ns) > NEAR_NS)
+		if (are_others_silent(l))
 			(void)take_inbound(false, true, &taken, &drained);
 		if (taken)
 			av_look_came(&l->look, av_now_ns());
@@ -558,7 +565,7 @@ static void *listen_main(void *arg)
 		if (!others_take || distrust > 0)
 			look(l);
 		poll_listener(l, others_take && distrust == 0);
-		silent = others_take && av_now_ns() - atomic_load(&looked_ns) > SILENT_NS;
+		silent = are_others_silent(l) && others_take;
 		mine = drain_inbound(l, distrust > 0, &any);
 		if (any)
 			av_look_came(&l->look, av_now_ns());
