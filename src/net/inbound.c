@@ -14,7 +14,8 @@
 
 #define DATAGRAMS      16    /* taken at once, */
 #define CATCH_UP       64    /* times: a flood ends nobody's wait */
-#define TURNS	       32    /* of a poller, in one of which it looks at all sockets */
+#define TURNS	       32    /* of a poller, in one of which it looks at all sockets, */
+#define DUE_TURNS      8     /* or at the clock, for what waits */
 #define VAIN	       256u  /* polls in a row that found nothing, until most do not look; */
 #define SELDOM	       128u  /* of so many polls one looks then */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
@@ -345,26 +346,34 @@ void av_net_settle_soon(void)
 	atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
 }
 
-/* What is to be settled soon from now on is settled once more. Return: does anything wait? */
-static bool let_settle(bool may_wait)
+/*
+ * @now_ns: as for settled(). What is to be settled soon from now on is settled once more. Return:
+ * does anything wait?
+ */
+static bool let_settle(uint64_t now_ns)
 {
 	uint64_t none = UINT64_MAX, due;
 
 	atomic_store(&due_ns, UINT64_MAX);
-	due = receiver->settled(may_wait);
+	due = receiver->settled(now_ns);
 	(void)atomic_compare_exchange_strong(&due_ns, &none, due);
 	return due != UINT64_MAX;
 }
 
 /* Let the receiver settle what has come or is due. While the listener sleeps, nothing waits. */
-static void settle(bool any)
+static void settle(bool any, bool polls)
 {
-	uint64_t due = atomic_load(&due_ns);
+	uint64_t due = atomic_load(&due_ns), now = 0;
 
-	if (!any && (due == UINT64_MAX || (due && due > av_now_ns())))
-		return;
-	if (let_settle(true) && atomic_load(&sleeps))
-		(void)let_settle(false);
+	if (!any && due != 0) {
+		if (due == UINT64_MAX || (polls && buffers->turns % DUE_TURNS != 0))
+			return;
+		now = av_now_ns();
+		if (due > now)
+			return;
+	}
+	if (let_settle(now) && atomic_load(&sleeps))
+		(void)let_settle(UINT64_MAX);
 }
 
 /*
@@ -385,7 +394,7 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 		*taken = take_all(polls, drained);
 		if (*taken)
 			atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
-		settle(*taken > 0);
+		settle(*taken > 0, polls);
 	}
 	pthread_mutex_unlock(&mutex);
 	return true;
@@ -427,7 +436,7 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 	if (f)
 		f(arg);
 	if (receiver)
-		(void)let_settle(false);
+		(void)let_settle(UINT64_MAX);
 	pthread_mutex_unlock(&mutex);
 	return true;
 }

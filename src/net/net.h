@@ -65,11 +65,11 @@ struct av_net_receiver {
 	 */
 	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
-	 * Send what waits to be sent; with @may_wait, only what may not wait longer. Called when
-	 * all packets that arrived together have been handled, and after av_net_settle_soon().
+	 * Send what waits to be sent, but for what may wait beyond @now_ns; UINT64_MAX: all. Called
+	 * when all packets that arrived together have been handled, and after av_net_settle_soon().
 	 * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
 	 */
-	uint64_t (*settled)(bool may_wait);
+	uint64_t (*settled)(uint64_t now_ns);
 	/*
 	 * Packets of this process, before packets() gets them, or after they were sent; called only
 	 * while a capture may run. Context: any thread; queue pair locks may be held; keeps errno

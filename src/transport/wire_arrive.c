@@ -147,7 +147,7 @@ static void dispatch_to_qp(const struct av_net_packet *packet, unsigned int coun
 	}
 	av_seg_put(end.seg);
 	if (av_wire_is_owing())
-		(void)av_wire_let_leave(false);
+		(void)av_wire_let_leave(UINT64_MAX);
 }
 
 void av_wire_damaged(uint32_t qpn)

@@ -249,7 +249,7 @@ void av_gather_end(const struct av_qp_ref *end)
 		av_sq_progress_requester(end);
 }
 
-uint64_t av_wire_let_leave(bool may_wait)
+uint64_t av_wire_let_leave(uint64_t now_ns)
 {
 	struct av_qp_ref end[AV_ARRAY_SIZE(waiting)];
 	uint64_t next = UINT64_MAX, due;
@@ -266,7 +266,7 @@ uint64_t av_wire_let_leave(bool may_wait)
 		atomic_store(&end[i].qp->listed,
 			     0);	/* then looks: what begins now is listed anew */
 		av_gather_end(&end[i]); /* it may take the acknowledgement along */
-		due = av_wire_acknowledge(&end[i], may_wait);
+		due = av_wire_acknowledge(&end[i], now_ns);
 		if (due == UINT64_MAX)
 			av_seg_put(end[i].seg);
 		else

@@ -226,7 +226,7 @@ static inline bool av_wire_has_failed(const struct av_qp_ref *end)
  */
 bool av_wire_gathers(const struct av_qp_ref *end, struct av_wire *w);
 void av_gather_end(const struct av_qp_ref *end);
-uint64_t av_wire_let_leave(bool may_wait);
+uint64_t av_wire_let_leave(uint64_t now_ns);
 
 #define AV_GATHER_OVER 1u /* in @gather_ns: the next holder of @req_lock sends all of it */
 
@@ -264,18 +264,19 @@ bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 extern const struct av_net_receiver av_wire_receiver;
 
 /*
- * Send the pending acknowledgement, if there is one; with @may_wait, not before its @due_ns. Waits
+ * Send the pending acknowledgement, if there is one, and it is due: av_wire_due(). Waits
  * AV_STUCK_NS at most for @resp_lock; on a timeout, the acknowledgement stays pending. Context:
  * @resp_lock is not held, @req_lock may be. Return: when it is due, in ns of av_now_ns();
  * UINT64_MAX: none is pending
  */
-uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait);
+uint64_t av_wire_acknowledge(const struct av_qp_ref *end, uint64_t now_ns);
 
 /*
- * When the pending acknowledgement is due; 0: now. If it has waited in vain for the program's
- * answer, the next ones do not wait. Context: @resp_lock is held.
+ * When the pending acknowledgement is due; 0: by @now_ns, or always by UINT64_MAX. If it has waited
+ * until @now_ns in vain for the program's answer, the next ones do not wait. Context: @resp_lock is
+ * held.
  */
-uint64_t av_wire_due(struct av_wire *w);
+uint64_t av_wire_due(struct av_wire *w, uint64_t now_ns);
 
 /*
  * A damaged packet for that number was dropped: count it, if this process owns such a queue pair.

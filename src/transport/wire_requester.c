@@ -416,9 +416,12 @@ static bool send_part(struct sending *s, const struct av_wire_message *m,
 	return true;
 }
 
-/* Put a packet, with the acknowledgement that is due, if there is one, and room for it. */
+/*
+ * Put a packet, with the acknowledgement that is due, if there is one, and room for it. @now_ns:
+ * coarse
+ */
 static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
-			     struct av_packet *p)
+			     struct av_packet *p, uint64_t now_ns)
 {
 	struct av_qp_shared *q = s->end->qp;
 	uint32_t bytes = p->payload_bytes;
@@ -434,7 +437,7 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 	if (place) {
 		av_put32(place + bytes, (uint32_t)av_wire_credits(s->end) << 24 |
 						AV_PSN_AFTER(q->expected_psn, AV_PSN_MASK));
-		(void)av_wire_due(s->w);
+		(void)av_wire_due(s->w, now_ns);
 		atomic_store(&s->w->ack_pending, false);
 	}
 	av_lock_release(&q->resp_lock);
@@ -485,7 +488,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 		if (left < often && waits_for_full_send(s, &p, packets, left))
 			break;
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
-		place = put_carrying(s, m, &p);
+		place = put_carrying(s, m, &p, now);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
 			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
@@ -631,7 +634,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 		atomic_store_explicit(&s->w->spoke, true, memory_order_relaxed);
 		/* Before what the program answers: its peer awaits both, in this order. */
 		if (atomic_load(&s->w->ack_pending) && !atomic_load(&s->w->carries_acks))
-			(void)av_wire_acknowledge(s->end, false);
+			(void)av_wire_acknowledge(s->end, UINT64_MAX);
 	}
 	while (!s->w->waits && !s->failed &&
 	       (!s->singly || s->w->next != s->w->begun_end || s->w->next == head) &&
@@ -640,7 +643,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 			break;
 	flush_send_burst(s);
 	if (any && atomic_load(&s->w->ack_pending)) /* nothing has carried it */
-		(void)av_wire_acknowledge(s->end, false);
+		(void)av_wire_acknowledge(s->end, UINT64_MAX);
 }
 
 bool av_wire_step(const struct av_qp_ref *end, bool singly)

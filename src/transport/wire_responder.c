@@ -106,15 +106,17 @@ static void send_owed(const struct av_qp_ref *end, bool anyway)
 	atomic_store(&a.w->ack_pending, false);
 }
 
-uint64_t av_wire_due(struct av_wire *w)
+uint64_t av_wire_due(struct av_wire *w, uint64_t now_ns)
 {
-	if (!w->due_ns || w->due_ns > av_now_ns())
+	if (now_ns == UINT64_MAX)
+		return 0;
+	if (!w->due_ns || w->due_ns > now_ns)
 		return w->due_ns;
 	w->pays = PAYS_NOT;
 	return w->due_ns = 0;
 }
 
-uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait)
+uint64_t av_wire_acknowledge(const struct av_qp_ref *end, uint64_t now_ns)
 {
 	struct av_wire *w;
 	uint64_t due;
@@ -122,7 +124,7 @@ uint64_t av_wire_acknowledge(const struct av_qp_ref *end, bool may_wait)
 	if (!av_responder_acquire_soon(end))
 		return 0;
 	w = av_wire_at(end->seg, end->qp->index);
-	due = may_wait && w && atomic_load(&w->ack_pending) ? av_wire_due(w) : 0;
+	due = w && atomic_load(&w->ack_pending) ? av_wire_due(w, now_ns) : 0;
 	if (!due)
 		send_owed(end, false);
 	av_lock_release(&end->qp->resp_lock);

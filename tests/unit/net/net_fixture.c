@@ -76,7 +76,7 @@ static void keep_all(const struct av_net_packet *p, unsigned int count)
 		keep(p++);
 }
 
-static uint64_t settled(bool may_wait)
+static uint64_t settled(uint64_t now_ns)
 {
 	unsigned int received = atomic_load(&kept_count);
 	static uint64_t due_ns;
@@ -86,7 +86,7 @@ static uint64_t settled(bool may_wait)
 		waiting = received;
 		due_ns = av_now_ns() + atomic_load(&settle_after_ns);
 	}
-	if (may_wait && due_ns > av_now_ns())
+	if (atomic_load(&settle_after_ns) && due_ns > now_ns)
 		return due_ns;
 	atomic_store(&settled_kept, received);
 	return UINT64_MAX;

@@ -32,7 +32,7 @@ static void count(const struct av_net_packet *p, unsigned int packets)
 		atomic_fetch_add(&got[number], OTHER * packets);
 }
 
-static uint64_t settled(bool may_wait)
+static uint64_t settled(uint64_t now_ns)
 {
 	return UINT64_MAX;
 }

@@ -44,7 +44,7 @@ static void count(const struct av_net_packet *p, unsigned int packets)
 	atomic_fetch_add(i < QPS ? &self->got[i] : &self->others, packets);
 }
 
-static uint64_t settled(bool may_wait)
+static uint64_t settled(uint64_t now_ns)
 {
 	atomic_store(&self->misrouted, (uint32_t)av_net_counted(AV_NET_MISROUTED));
 	return UINT64_MAX;

@@ -338,11 +338,11 @@ static void arrive(struct packet *p)
 	give_back(p);
 }
 
-static void settle(bool may_wait)
+static void settle(uint64_t now_ns)
 {
 	link_run_as(LINK_HOSTS);
 	settle_soon = false;
-	settle_ns = receiver->settled(may_wait);
+	settle_ns = receiver->settled(now_ns);
 }
 
 /* Return: has anything arrived? */
@@ -363,10 +363,10 @@ static bool arrive_all(void)
 			continue;
 		hand_over();
 		if (setting->each)
-			settle(true);
+			settle(turned_clock_ns());
 	}
 	if (any || settle_ns <= now)
-		settle(true);
+		settle(turned_clock_ns());
 	receiving = false;
 	return any;
 }
@@ -489,7 +489,7 @@ void av_net_settle_soon(void)
 bool av_net_poll(void)
 {
 	if (!receiving && settle_soon)
-		settle(true);
+		settle(turned_clock_ns());
 	return false;
 }
 
@@ -498,7 +498,7 @@ bool av_net_catch_up(void)
 	if (receiving)
 		return false;
 	(void)arrive_all();
-	settle(false);
+	settle(UINT64_MAX);
 	return true;
 }
 
@@ -506,7 +506,7 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 {
 	CHECK(!receiving);
 	f(arg);
-	settle(false);
+	settle(UINT64_MAX);
 	return true;
 }
 
