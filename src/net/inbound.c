@@ -34,6 +34,7 @@ struct buffers {
 	unsigned int endpoints, version;
 	unsigned int recent;		/* the endpoint by which packets came last */
 	unsigned int turns;		/* of pollers */
+	bool came;			/* packets have, when somebody looked last */
 	const struct av_own_fd *passed; /* by which packets are passed on; NULL: it cannot be */
 	struct av_net_packet packet[TOGETHER];
 	uint8_t data[DATAGRAMS][DATAGRAM_BYTES];
@@ -252,8 +253,8 @@ void av_inbound_seen(const struct av_net_seen *seen)
 
 /* --- taking ----------------------------------------------------------------------- */
 
-/* Return: how many have come; DATAGRAMS: there may be more */
-static unsigned int take_from(struct av_endpoint *e)
+/* Return: how many have come; @most: there may be more */
+static unsigned int take_from(struct av_endpoint *e, unsigned int most)
 {
 	struct arrival a = {.by = e};
 	int fd, n;
@@ -264,7 +265,7 @@ static unsigned int take_from(struct av_endpoint *e)
 		av_group_lost(e);
 		return 0;
 	}
-	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
+	n = recvmmsg(fd, buffers->head, most, MSG_DONTWAIT, NULL);
 	av_own_fd_done();
 	for (int i = 0; i < n; i++) {
 		bool is_sound = av_datagram_get(&a.all, e, &buffers->head[i]);
@@ -277,7 +278,7 @@ static unsigned int take_from(struct av_endpoint *e)
 		hand_over_all(&a);
 	}
 	hand_over_own(&a);
-	if (n < DATAGRAMS)
+	if (n < (int)most)
 		e->drained = e->told;
 	return n > 0 ? (unsigned int)n : 0;
 }
@@ -309,12 +310,12 @@ static bool any_ready(void)
 	return n != 0;
 }
 
-/* Return: datagrams that came by endpoint @i */
-static unsigned int take_by(unsigned int i, bool *drained)
+/* Return: datagrams that came by endpoint @i, @most of them */
+static unsigned int take_by(unsigned int i, unsigned int most, bool *drained)
 {
-	unsigned int n = take_from(buffers->endpoint[i]);
+	unsigned int n = take_from(buffers->endpoint[i], most);
 
-	*drained &= n < DATAGRAMS;
+	*drained &= n < most;
 	if (n > 0)
 		buffers->recent = i;
 	return n;
@@ -322,7 +323,8 @@ static unsigned int take_by(unsigned int i, bool *drained)
 
 /*
  * Return: datagrams that came. @polls: the caller will be back in a moment, and mostly looks where
- * packets came last: receiving says as soon as poll(2) that there is nothing
+ * packets came last: receiving says as soon as poll(2) that there is nothing. After a look in vain,
+ * one packet is what comes, and the kernel does not look for another
  */
 static unsigned int take_all(bool polls, bool *drained)
 {
@@ -333,10 +335,11 @@ static unsigned int take_all(bool polls, bool *drained)
 	if (buffers->passed && av_backlog_waits())
 		av_backlog_again(buffers->passed);
 	if (polls && buffers->recent < buffers->endpoints && ++buffers->turns % TURNS != 0)
-		sum = take_by(buffers->recent, drained);
+		sum = take_by(buffers->recent, buffers->came ? DATAGRAMS : 1, drained);
 	else if (any_ready())
 		for (unsigned int i = 0; i < buffers->endpoints; i++)
-			sum += buffers->poll[i].revents ? take_by(i, drained) : 0;
+			sum += buffers->poll[i].revents ? take_by(i, DATAGRAMS, drained) : 0;
+	buffers->came = sum > 0;
 	return sum;
 }
 
