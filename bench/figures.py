@@ -106,7 +106,7 @@ EXPECTED_LOSS = [at_least(operation + "_bw", size, 1.0, (UCX_TCP, "send_bw"))
 EXPECTED_WIRE_RXE = [
     figure
     for operation in ("send", "write", "read")
-    for figure in (at_most(operation + "_lat", 8, 0.2, (RXE, operation + "_lat")),
+    for figure in (at_most(operation + "_lat", 8, 2.5, (RXE, operation + "_lat")),
                    at_least(operation + "_bw", 65536, 5.0, (RXE, operation + "_bw")))
 ]
 
