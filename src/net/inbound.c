@@ -17,7 +17,7 @@
 #define TURNS	       32    /* of a poller, in one of which it looks at all sockets, */
 #define DUE_TURNS      8     /* or at the clock, for what waits */
 #define VAIN	       256u  /* polls in a row that found nothing, until most do not look; */
-#define SELDOM	       128u  /* of so many polls one looks then */
+#define SELDOM	       512u  /* of so many polls one looks then */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define GROUP_QPN      0xffffffu

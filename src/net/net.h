@@ -167,7 +167,7 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 /*
  * Receive the packets that have arrived, and hand them to the receiver. Does nothing while another
  * thread receives. If many calls in a row have found none, and none was sent meanwhile, only one
- * call of 128 looks. Context: no lock held; keeps errno. Return: were there any?
+ * call of 512 looks. Context: no lock held; keeps errno. Return: were there any?
  */
 bool av_net_poll(void);
 
