@@ -239,6 +239,11 @@ static void get_bth(struct av_packet *p, const uint8_t *from)
 	p->psn = av_get24(from + 9);
 }
 
+void av_packet_ask(uint8_t *headers)
+{
+	headers[8] |= ACK_REQUEST;
+}
+
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 {
 	const struct av_opcode *info = av_opcode_info(p->opcode);

@@ -249,6 +249,9 @@ size_t av_packet_header_bytes(uint8_t opcode);
 /* Write a packet's headers to @to (av_packet_header_bytes()). Return: bytes; 0: unknown opcode */
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
+/* Have a packet whose headers have been put ask for an acknowledgement. */
+void av_packet_ask(uint8_t *headers);
+
 /*
  * Decode a packet of @bytes, from the BTH to the end of the padding; reads no others. @p: out, if
  * the result is AV_PACKET_OK; fields of absent headers are 0; @payload points into @from

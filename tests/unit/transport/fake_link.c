@@ -581,7 +581,7 @@ uint32_t av_net_full_send(uint32_t bytes)
 
 uint32_t av_net_room(uint32_t bytes)
 {
-	return setting->room ? setting->room : BURST;
+	return setting->room ? setting->room : 2 * BURST;
 }
 
 void av_net_icmp_probe(const struct av_net_path *path)

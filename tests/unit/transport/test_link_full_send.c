@@ -14,6 +14,7 @@
 
 static uint64_t begun_ns;
 static unsigned int at_first, when_acknowledged; /* packets of host 0 that leave then */
+static bool asks;				 /* the last of them, for an acknowledgement */
 
 static void note(const struct link_packet *p)
 {
@@ -24,7 +25,10 @@ static void note(const struct link_packet *p)
 	if (p->number == 0)
 		begun_ns = ns;
 	at_first += ns == begun_ns;
-	when_acknowledged += ns == begun_ns + (uint64_t)2 * LINK_NS;
+	if (ns == begun_ns + (uint64_t)2 * LINK_NS) {
+		when_acknowledged++;
+		asks = p->net->packet.ack_request;
+	}
 }
 
 static const struct {
@@ -50,6 +54,12 @@ static const struct {
 	  .request = {POST(WRITE, 32 * MTU), POST(WRITE, 200 * MTU)}},
 	 32,
 	 32},
+	{{.name = "room for one, and for a part of the next",
+	  .type = IBV_QPT_RC,
+	  .plain = 3,
+	  .request = {POST(WRITE, 80 * MTU), POST(WRITE, 170 * MTU)}},
+	 80,
+	 64},
 	{{.name = "all has room",
 	  .type = IBV_QPT_RC,
 	  .plain = 3,
@@ -94,12 +104,15 @@ TEST(what_leaves_with_an_acknowledgement)
 			late[n++] = (struct link_fault){
 				.packet = p, .what = LINK_DELAY, .delay_ns = LATE};
 		at_first = when_acknowledged = 0;
+		asks = false;
 		link_on_sent = note;
 		(void)link_run(&rows[i].e, late, n);
 		link_on_sent = NULL;
 		if (at_first != WINDOW || when_acknowledged != rows[i].leave)
 			link_fail("%s: %u packets leave at first, %u later", rows[i].e.name,
 				  at_first, when_acknowledged);
+		if (asks != (rows[i].leave > 0))
+			link_fail("%s: nobody will acknowledge them", rows[i].e.name);
 	}
 }
 
