@@ -309,7 +309,7 @@ bool av_net_begins_send(const struct av_net_burst *b, const struct av_packet *p)
 
 uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 {
-	size_t bytes = packet_bytes(p);
+	size_t bytes = packet_bytes(p), headers;
 	uint8_t *at;
 
 	seal(b);
@@ -319,13 +319,18 @@ uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 		b->qpn = p->dest_qpn;
 	}
 	at = b->data + b->bytes;
-	(void)av_packet_put_headers(p, at);
+	headers = av_packet_put_headers(p, at);
 	b->padding = av_packet_padding(p->payload_bytes);
 	b->last = bytes;
 	b->bytes += bytes;
 	b->packets++;
 	b->sealed = false;
-	return at + av_packet_header_bytes(p->opcode);
+	return at + headers;
+}
+
+void av_net_ask(struct av_net_burst *b)
+{
+	av_packet_ask(b->data + b->bytes - b->last);
 }
 
 void av_net_take_back(struct av_net_burst *b)

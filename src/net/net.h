@@ -219,6 +219,9 @@ bool av_net_begins_send(const struct av_net_burst *burst, const struct av_packet
 /* Packets of a full send, of @bytes of payload each: one of few takes the kernel nearly as long. */
 uint32_t av_net_full_send(uint32_t bytes);
 
+/* Have the packet that av_net_put() has just appended ask for an acknowledgement. */
+void av_net_ask(struct av_net_burst *burst);
+
 /* Remove the packet that av_net_put() has just appended. */
 void av_net_take_back(struct av_net_burst *burst);
 

@@ -62,7 +62,7 @@ void av_wire_route_close(struct av_wire_route *route)
 
 #define FIRST	131072u	 /* what a receive buffer of Linux's default size takes */
 #define MOST	4194304u /* of all queue pairs, */
-#define EACH	393216u	 /* and of one: six sends; the largest buffer that Linux lets all ask for */
+#define EACH	393216u	 /* and of one: six sends, what one of twice that size takes */
 #define LEAST	8192u
 #define LOSS_NS 1000000u   /* losses so close to each other are one */
 #define REST_NS 100000000u /* at most: what 100 Mb/s take to send a megabyte */

@@ -474,7 +474,6 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 {
 	uint64_t now = av_now_coarse_ns();
 	int32_t often = ack_interval(s->w);
-	uint8_t *headers = NULL; /* of the packet put last */
 
 	/*
 	 * The last one that has room, in the window or at the interface, asks for the
@@ -487,13 +486,12 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 
 		(void)av_wire_packet(m, s->w->begun, &p);
 		if (left < often && waits_for_full_send(s, &p, packets, left)) {
-			if (s->burst && headers) /* it has not left */
-				av_packet_ask(headers);
+			if (s->burst)
+				av_net_ask(s->burst);
 			break;
 		}
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
 		place = put_carrying(s, m, &p, now);
-		headers = place ? place - av_packet_header_bytes(p.opcode) : NULL;
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
 			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {

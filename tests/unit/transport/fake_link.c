@@ -550,6 +550,12 @@ bool av_net_begins_send(const struct av_net_burst *b, const struct av_packet *p)
 	return !b || b->packets % BURST == 0;
 }
 
+void av_net_ask(struct av_net_burst *b)
+{
+	CHECK(b->packets > 0);
+	av_packet_ask(b->data[b->packets - 1]);
+}
+
 void av_net_take_back(struct av_net_burst *b)
 {
 	CHECK(b->packets > 0);
