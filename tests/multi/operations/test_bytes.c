@@ -131,8 +131,9 @@ static void check_requester(const struct transfer *t)
 	if (!EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1, "no completion"))
 		return;
 	EXPECT(wc[0].status == IBV_WC_SUCCESS, "ends as '%s'", ibv_wc_status_str(wc[0].status));
-	EXPECT(wc[0].wr_id == ~sequence && wc[0].opcode == opcode[t->op], "wr_id %d, opcode %d",
-	       wc[0].wr_id == ~sequence, (int)wc[0].opcode);
+	EXPECT(wc[0].wr_id == ~sequence && wc[0].opcode == opcode[t->op] && wc[0].wc_flags == 0,
+	       "wr_id %d, opcode %d, flags 0x%x", wc[0].wr_id == ~sequence, (int)wc[0].opcode,
+	       wc[0].wc_flags);
 	if (t->op == IBV_WR_RDMA_READ)
 		EXPECT(wc[0].byte_len == t->bytes, "byte_len %u", wc[0].byte_len);
 }
