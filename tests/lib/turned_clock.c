@@ -7,7 +7,6 @@
 #define HOUR_NS	  3600000000000u
 #define SECOND_NS 1000000000u
 #define STEP_NS	  1000u
-#define TICK_NS	  4000000u /* of the coarse clocks */
 
 unsigned int turned_clock_asks = 32;
 
@@ -36,7 +35,7 @@ int clock_gettime(clockid_t clock, struct timespec *to)
 		atomic_fetch_add(&now, STEP_NS);
 	ns = atomic_load(&now);
 	if (clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_REALTIME_COARSE)
-		ns -= ns % TICK_NS;
+		ns -= ns % TURNED_TICK_NS;
 	*to = (struct timespec){.tv_sec = (time_t)(ns / SECOND_NS),
 				.tv_nsec = (long)(ns % SECOND_NS)};
 	return 0;

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#define TURNED_TICK_NS 4000000u /* of the coarse clocks */
+
 extern unsigned int turned_clock_asks; /* 32, unless a test does much at one moment */
 
 /* Nanoseconds. At the beginning an hour. */

@@ -13,7 +13,6 @@
 #include "unit/transport/link_parts.h"
 
 #define ANSWER_NS 50000u
-#define TICK_NS	  4000000u /* more than that, and less than a patient timeout */
 #define PAYS_NOT  -62
 #define BOTH	  3u
 #define NAK	  0x60
@@ -219,7 +218,7 @@ TEST(queue_pair_ends)
 TEST(late_answer)
 {
 	run_to_last();
-	turned_clock_to(turned_clock_ns() + TICK_NS);
+	turned_clock_to(turned_clock_ns() + TURNED_TICK_NS);
 	link_post();
 	assert_int_equal(carried, 3);
 	assert_int_equal(wire_of(0)->pays, PAYS_NOT);
