@@ -143,10 +143,11 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
  * "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
 
-#define WIDE	 ((size_t)64) /* bytes of a vector */
-#define VECTORS	 4u
-#define WIDE_MIN (VECTORS * WIDE)
-#define VECTOR	 __attribute__((target("avx512f,vpclmulqdq")))
+#define CRC_BYTES 4u
+#define WIDE	  ((size_t)64) /* bytes of a vector */
+#define VECTORS	  4u
+#define WIDE_MIN  (VECTORS * WIDE)
+#define VECTOR	  __attribute__((target("avx512f,vpclmulqdq")))
 
 /* x^(n + 32) and x^(n - 32) mod P, bits reversed and shifted by one: so far bytes are carried. */
 #define BY_64  0x1c6e41596, 0x154442bd4 /* n = 512 bits */
@@ -159,40 +160,40 @@ VECTOR static inline __m512i carry(__m512i sum, __m512i powers, __m512i next)
 					 _mm512_clmulepi64_epi128(sum, powers, 0x11), next, 0x96);
 }
 
-/* @bytes: WIDE_MIN at least */
-VECTOR static uint32_t wide_crc32(uint32_t crc, const uint8_t *from, size_t bytes)
+static bool has_wide(void)
+{
+	return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
+}
+
+/*
+ * The CRC of @head, which begins with ones, and what is behind it. Zeros before them make all a
+ * multiple of WIDE. @head_bytes: WIDE_MIN - WIDE at most; @bytes: WIDE_MIN at least
+ */
+VECTOR static uint32_t wide_crc32(const uint8_t *head, size_t head_bytes, const uint8_t *from,
+				  size_t bytes)
 {
 	const __m512i by_64 = _mm512_broadcast_i32x4(_mm_set_epi64x(BY_64));
 	const __m512i by_256 = _mm512_broadcast_i32x4(_mm_set_epi64x(BY_256));
+	size_t zeros = -(head_bytes + bytes) % WIDE, first = WIDE_MIN - zeros - head_bytes;
+	uint8_t begin[WIDE_MIN] = {0}, last[WIDE];
 	__m512i sum[VECTORS];
-	uint8_t last[WIDE];
 
+	/* A CRC begins with ones: those of @head become zeros. */
+	memcpy(begin + zeros + CRC_BYTES, head + CRC_BYTES, head_bytes - CRC_BYTES);
+	memcpy(begin + zeros + head_bytes, from, first);
 	for (size_t i = 0; i < VECTORS; i++)
-		sum[i] = _mm512_loadu_si512(from + i * WIDE);
-	sum[0] = _mm512_xor_si512(sum[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
-	for (bytes -= WIDE_MIN, from += WIDE_MIN; bytes >= WIDE_MIN;
-	     bytes -= WIDE_MIN, from += WIDE_MIN)
+		sum[i] = _mm512_loadu_si512(begin + i * WIDE);
+	for (bytes -= first, from += first; bytes >= WIDE_MIN; bytes -= WIDE_MIN, from += WIDE_MIN)
 		for (size_t i = 0; i < VECTORS; i++)
 			sum[i] = carry(sum[i], by_256, _mm512_loadu_si512(from + i * WIDE));
 	for (size_t i = 1; i < VECTORS; i++)
 		sum[0] = carry(sum[0], by_64, sum[i]);
-	for (; bytes >= WIDE; bytes -= WIDE, from += WIDE)
+	for (; bytes > 0; bytes -= WIDE, from += WIDE)
 		sum[0] = carry(sum[0], by_64, _mm512_loadu_si512(from));
 	_mm512_storeu_si512(last, sum[0]);
-	crc = libdeflate_crc32(UINT32_MAX, last, WIDE); /* UINT32_MAX: nothing comes before */
-	return libdeflate_crc32(crc, from, bytes);
+	return libdeflate_crc32(UINT32_MAX, last, WIDE); /* UINT32_MAX: nothing comes before */
 }
 
-static uint32_t crc32_of(uint32_t crc, const uint8_t *from, size_t bytes)
-{
-	if (bytes >= WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
-	    __builtin_cpu_supports("avx512f"))
-		return wide_crc32(crc, from, bytes);
-	return libdeflate_crc32(crc, from, bytes);
-}
-
-#else
-#define crc32_of libdeflate_crc32
 #endif
 
 /* --- the invariant CRC ----------------------------------------------------------- */
@@ -209,7 +210,6 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 	uint8_t head[LRH_BYTES + AV_IP_HEADERS_MAX + BTH_BYTES], *masked = head + LRH_BYTES;
 	size_t ip_bytes = ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES;
 	size_t head_bytes = LRH_BYTES + ip_bytes + UDP_BYTES + BTH_BYTES;
-	uint32_t crc;
 
 	memset(head, 0xff, LRH_BYTES);
 	memcpy(masked, ip, ip_bytes + UDP_BYTES);
@@ -218,8 +218,13 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 		masked[i] |= ip_bytes == IPV4_BYTES ? ipv4_mask[i] : ipv6_mask[i];
 	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
 	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
-	crc = libdeflate_crc32(0, head, head_bytes);
-	return crc32_of(crc, packet + BTH_BYTES, bytes - BTH_BYTES);
+	packet += BTH_BYTES;
+	bytes -= BTH_BYTES;
+#ifdef WIDE
+	if (bytes >= WIDE_MIN && has_wide())
+		return wide_crc32(head, head_bytes, packet, bytes);
+#endif
+	return libdeflate_crc32(libdeflate_crc32(0, head, head_bytes), packet, bytes);
 }
 
 bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path, struct av_packet *p,
