@@ -98,7 +98,7 @@ static int send_packet(const struct av_cm_route *route, const struct av_cm_messa
 		return -ENOMEM;
 	to = av_net_put(burst, &p);
 	if (!av_cm_put(m, to))
-		av_net_take_back(burst);
+		av_net_take_back(burst, 1);
 	return av_net_send(burst);
 }
 

@@ -31,8 +31,6 @@ struct av_net_burst {
 	size_t segment;	      /* bytes of each but the last, */
 	size_t bytes;	      /* and of all together */
 	size_t last;	      /* of the last */
-	uint32_t padding;     /* of the last */
-	bool sealed;	      /* the last has its padding and its ICRC */
 	size_t control_bytes; /* of what tells each send of the path */
 	_Alignas(struct cmsghdr) char control[4 * CMSG_SPACE(sizeof(int))];
 	uint8_t data[SEND_BYTES];
@@ -110,7 +108,6 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 	b->err = 0;
 	b->packets = 0;
 	b->bytes = 0;
-	b->sealed = true;
 	set_burst_address(b);
 	return b;
 }
@@ -129,16 +126,13 @@ static void put_icrc(const struct av_net_path *path, uint8_t *packet, size_t byt
 }
 
 /* Of several that are sent together, the kernel numbers the identifications from 0. */
-static void seal(struct av_net_burst *b)
+static void put_icrcs(struct av_net_burst *b)
 {
-	uint8_t *packet;
+	uint8_t *packet = b->data;
 
-	if (b->sealed)
-		return;
-	packet = b->data + b->bytes - b->last;
-	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
+	for (unsigned int i = 1; i < b->packets; i++, packet += b->segment)
+		put_icrc(&b->path, packet, b->segment, (uint16_t)(i - 1));
 	put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
-	b->sealed = true;
 }
 
 /* The hop limit that the kernel chooses where a path says none. */
@@ -249,10 +243,10 @@ static void flush_burst(struct av_net_burst *b)
 
 	if (b->packets == 0)
 		return;
-	seal(b);
 	if (cut && atomic_load_explicit(&b->from->single, memory_order_relaxed)) {
 		(void)send_singly(b);
 	} else {
+		put_icrcs(b);
 		err = send_burst_bytes(b, b->data, b->bytes, cut ? b->segment : 0);
 		/* A kernel or interface cannot cut; or a segment exceeds the MTU. */
 		cut &= err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;
@@ -298,7 +292,7 @@ static bool fits_in_burst(const struct av_net_burst *b, size_t bytes, uint32_t q
 
 static size_t packet_bytes(const struct av_packet *p)
 {
-	return av_packet_header_bytes(p->opcode) + p->payload_bytes +
+	return av_packet_header_bytes(p->opcode) + p->payload_bytes + av_packet_behind(p) +
 	       av_packet_padding(p->payload_bytes) + AV_ICRC_BYTES;
 }
 
@@ -309,23 +303,21 @@ bool av_net_begins_send(const struct av_net_burst *b, const struct av_packet *p)
 
 uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 {
-	size_t bytes = packet_bytes(p), headers;
-	uint8_t *at;
+	size_t bytes = packet_bytes(p);
+	uint8_t *payload;
 
-	seal(b);
 	if (!fits_in_burst(b, bytes, p->dest_qpn)) {
 		flush_burst(b);
 		b->segment = bytes;
 		b->qpn = p->dest_qpn;
 	}
-	at = b->data + b->bytes;
-	headers = av_packet_put_headers(p, at);
-	b->padding = av_packet_padding(p->payload_bytes);
+	payload = b->data + b->bytes;
+	payload += av_packet_put_headers(p, payload);
+	(void)av_packet_put_behind(p, payload + p->payload_bytes);
 	b->last = bytes;
 	b->bytes += bytes;
 	b->packets++;
-	b->sealed = false;
-	return at + headers;
+	return payload;
 }
 
 void av_net_ask(struct av_net_burst *b)
@@ -333,12 +325,11 @@ void av_net_ask(struct av_net_burst *b)
 	av_packet_ask(b->data + b->bytes - b->last);
 }
 
-void av_net_take_back(struct av_net_burst *b)
+void av_net_take_back(struct av_net_burst *b, uint32_t count)
 {
-	b->bytes -= b->last;
-	b->packets--;
-	b->last = b->segment; /* those before it are as long as the first */
-	b->sealed = true;
+	b->packets -= count;
+	b->bytes = b->packets * b->segment; /* all but the last are as long as the first */
+	b->last = b->segment;
 }
 
 int av_net_send(struct av_net_burst *b)

@@ -208,8 +208,8 @@ struct av_net_burst;
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
 /*
- * Append a packet; sends earlier ones if the burst is full. Return: where the caller writes its
- * payload, before the next call
+ * Append a packet; if av_net_begins_send(), sends the earlier ones. Return: where the caller writes
+ * its payload, before those of this send leave
  */
 uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
 
@@ -222,8 +222,8 @@ uint32_t av_net_full_send(uint32_t bytes);
 /* Have the packet that av_net_put() has just appended ask for an acknowledgement. */
 void av_net_ask(struct av_net_burst *burst);
 
-/* Remove the packet that av_net_put() has just appended. */
-void av_net_take_back(struct av_net_burst *burst);
+/* Remove the last @count packets, none of which began a send but the first of them. */
+void av_net_take_back(struct av_net_burst *burst, uint32_t count);
 
 /*
  * Has the interface's queue room for av_net_room() more packets, of @bytes of payload each? If not,

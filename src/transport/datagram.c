@@ -411,7 +411,7 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_ref
 	place = av_net_put(burst, &p);
 	if (place && p.payload_bytes && !read_payload(d, place, p.payload_bytes)) {
 		d->source_bad = true;
-		av_net_take_back(burst);
+		av_net_take_back(burst, 1);
 	}
 	return burst;
 }

@@ -57,7 +57,7 @@ static bool hold_packet(struct av_seg *seg, struct av_overtaken *w,
 			const struct av_net_packet *packet, const struct av_faults_verdict *v,
 			uint64_t now)
 {
-	uint32_t bytes = packet->packet.payload_bytes;
+	uint32_t bytes = packet->packet.payload_bytes + av_packet_behind(&packet->packet);
 	struct kept *k = av_overtaken_add(w, sizeof(*k) + bytes, v, now);
 
 	if (!k)

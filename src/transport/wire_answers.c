@@ -17,7 +17,8 @@ struct answer {
 	const struct av_qp_ref *end;
 	struct av_wire *w;
 	const struct av_packet *p;
-	bool acknowledges; /* it has a syndrome */
+	const struct av_net_packet *next, *behind; /* those that came with it, and are left */
+	bool acknowledges;			   /* it has a syndrome */
 };
 
 void av_wire_done(const struct av_qp_ref *end, struct av_wire *w, const struct av_sq_wqe *wqe)
@@ -28,6 +29,18 @@ void av_wire_done(const struct av_qp_ref *end, struct av_wire *w, const struct a
 			 av_wire_packets_of(w, wqe));
 	w->credits_acked += av_wr_opcode(wqe->opcode)->receives;
 	av_finish_done(end, wqe);
+}
+
+/* Turn to a packet. */
+static void turn_to(struct answer *a, const struct av_packet *p)
+{
+	a->p = p;
+	a->acknowledges = av_opcode_info(p->opcode)->headers & 1 << AV_HEADER_AETH;
+}
+
+static bool is_refusal(const struct answer *a)
+{
+	return a->acknowledges && (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
 }
 
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
@@ -164,12 +177,12 @@ static void acknowledgement(const struct answer *a)
 
 /* Copy a result to the request's buffers, @before bytes from their beginning. */
 static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before,
-			   const void *bytes, uint32_t length)
+			   const struct iovec *bytes, uint32_t count)
 {
 	struct av_spans buffers, rest, from;
 	enum av_fault moved;
 
-	if (length == 0)
+	if (bytes->iov_len == 0)
 		return AV_FAULT_NONE;
 	if (av_request_buffers(a->end, wqe, IBV_ACCESS_LOCAL_WRITE, &buffers) != AV_FAULT_NONE)
 		return AV_FAULT_LOC_PROT;
@@ -178,27 +191,50 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 	if (before == 0)
 		a->w->result = (struct av_odp_message){0};
 	av_spans_are_part(&rest, &a->w->result);
-	av_spans_local(&from, NULL, (void *)(uintptr_t)bytes, length);
-	moved = av_xfer_copy_part(&rest, &from, length, av_now_coarse_ns());
+	av_spans_iovec(&from, NULL, bytes, count);
+	moved = av_xfer_copy_part(&rest, &from, from.bytes, av_now_coarse_ns());
 	av_mem_put_list(&buffers);
 	return moved == AV_FAULT_NONE ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
 }
 
-/* Has this packet of the answer the length that it must have? */
-static bool has_answer_length(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
+/* Has a packet of the answer, behind so much of it, the length that it must have? */
+static bool has_answer_length(const struct answer *a, const struct av_packet *p,
+			      const struct av_sq_wqe *wqe, uint64_t before)
 {
 	uint64_t left = wqe->opcode == IBV_WR_RDMA_READ ? wqe->bytes - before : 0;
 
-	return a->p->payload_bytes == (left < a->w->mtu ? left : a->w->mtu);
+	return av_wire_payload_bytes(a->w, p) == (left < a->w->mtu ? left : a->w->mtu);
 }
 
-static void result(const struct answer *a, const void *bytes, uint32_t length)
+/* Turn to the next packet, if it goes on with the answer to a READ, of which @before has come. */
+static bool take_more(struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
 {
+	const struct answer this = *a;
+	const struct av_packet *p = a->next < a->behind ? &a->next->packet : NULL;
+
+	if (!p || before >= wqe->bytes || p->psn != AV_PSN_AFTER(a->p->psn, 1) ||
+	    av_psn_distance(p->psn, a->w->sent) <= 0 || wqe->opcode != IBV_WR_RDMA_READ ||
+	    av_opcode_info(p->opcode)->operation != AV_OP_READ_RESPONSE ||
+	    !has_answer_length(a, p, wqe, before) || !av_wire_is_peer(a->end, a->next))
+		return false;
+	turn_to(a, p);
+	if (is_refusal(a)) {
+		*a = this;
+		return false;
+	}
+	a->next++;
+	return true;
+}
+
+static void result(struct answer *a, const void *bytes, uint32_t length)
+{
+	struct iovec run[AV_MAX_SGE];
 	const struct av_sq_wqe *wqe;
 	struct av_wire *w = a->w;
+	bool acknowledges = a->acknowledges;
+	uint64_t before, sum = length;
 	enum av_fault fault;
-	uint64_t before;
-	uint32_t first;
+	uint32_t first, n = 1;
 
 	if (!acknowledged(a, a->p->psn) || w->acked != a->p->psn) {
 		gap(a);
@@ -208,19 +244,26 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	if (!wqe || !av_wr_opcode(wqe->opcode)->answered)
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
-	if (a->p->payload_bytes != length ? length != wqe->bytes
-					  : !has_answer_length(a, wqe, before)) {
+	if (av_wire_payload_bytes(w, a->p) != length ? length != wqe->bytes
+						     : !has_answer_length(a, a->p, wqe, before)) {
 		w->obstacle = -EBADMSG;
 		return;
 	}
-	fault = place(a, wqe, before, bytes, length);
+	run[0] = (struct iovec){(void *)(uintptr_t)bytes, length};
+	for (; n < AV_MAX_SGE && take_more(a, wqe, before + sum); n++) {
+		run[n] = (struct iovec){(void *)(uintptr_t)a->p->payload,
+					av_wire_payload_bytes(w, a->p)};
+		sum += run[n].iov_len;
+		acknowledges |= a->acknowledges;
+	}
+	fault = place(a, wqe, before, run, n);
 	if (fault != AV_FAULT_NONE) {
 		av_wire_fail_head(a->end, fault);
 		return;
 	}
 	/* Of a long answer, its first packet and its last acknowledge. */
-	av_wire_progress(a->end, w, a->acknowledges);
-	w->acked = AV_PSN_AFTER(w->acked, 1);
+	av_wire_progress(a->end, w, acknowledges);
+	w->acked = AV_PSN_AFTER(w->acked, n);
 	if (w->acked == AV_PSN_AFTER(first, av_wire_packets_of(w, wqe)))
 		av_wire_done(a->end, a->w, wqe);
 	skip_acked_repeats(a);
@@ -244,12 +287,7 @@ static bool is_expected_answer(const struct answer *a, const struct av_opcode *i
 	return false;
 }
 
-static bool is_refusal(const struct answer *a)
-{
-	return a->acknowledges && (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
-}
-
-static void handle_answer(const struct answer *a, const struct av_opcode *info)
+static void handle_answer(struct answer *a, const struct av_opcode *info)
 {
 	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
@@ -258,7 +296,7 @@ static void handle_answer(const struct answer *a, const struct av_opcode *info)
 	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));
 	else
-		result(a, a->p->payload, a->p->payload_bytes);
+		result(a, a->p->payload, av_wire_payload_bytes(a->w, a->p));
 }
 
 /* How many receive requests the responder has. Who waits for one does not sleep the time out. */
@@ -274,22 +312,20 @@ static void credits(const struct answer *a)
 		atomic_store(&a->end->qp->deadline_ns, 0);
 }
 
-/* @carried: it came in a request packet. Return: is it the peer's, and of a kind that is read? */
-static bool take(struct answer *a, const struct av_net_packet *packet, bool carried)
+/* @carried: it came in a request packet. */
+static void take(struct answer *a, const struct av_net_packet *packet, bool carried)
 {
 	const struct av_opcode *info = av_opcode_info(a->p->opcode);
 	uint32_t state = atomic_load(&a->end->qp->state);
 	int32_t ahead;
 	bool due;
 
-	a->acknowledges = info->headers & 1 << AV_HEADER_AETH;
-	if (!a->w || !av_wire_is_peer(a->end, packet) ||
-	    (carried && (!a->w->reads_carried || is_refusal(a))))
-		return false;
+	if (!a->w || !av_wire_is_peer(a->end, packet) || (carried && !a->w->reads_carried))
+		return;
 	if (!carried)
 		a->w->understood = a->w->reads_carried && a->p->understands;
 	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD)
-		return true;
+		return;
 	/* What answers nothing that is under way is late. */
 	ahead = av_psn_distance(a->w->acked, a->p->psn);
 	due = ahead >= 0 && ahead < av_psn_distance(a->w->acked, a->w->sent);
@@ -300,22 +336,20 @@ static bool take(struct answer *a, const struct av_net_packet *packet, bool carr
 		credits(a);
 	if (due)
 		av_wire_settle(a->end, a->w);
-	return true;
 }
 
-bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
+void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		      unsigned int count, const struct av_packet *carried)
 {
-	struct answer a = {.end = end};
+	struct answer a = {.end = end, .next = packet, .behind = packet + count};
 	struct av_qp_ref none = {0};
-	bool taken = false;
 
 	av_lock_acquire_plain(&end->qp->req_lock, AV_RANK_REQUESTER);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
-	for (; count > 0; count--, packet++) {
-		a.p = carried ? carried : &packet->packet;
-		taken = take(&a, packet, carried);
+	while (a.next < a.behind) {
+		packet = a.next++;
+		turn_to(&a, carried ? carried : &packet->packet);
+		take(&a, packet, carried);
 	}
 	av_sq_progress_entered(end, &none, true);
-	return taken;
 }

@@ -84,15 +84,14 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 
 /* --- whose they are --------------------------------------------------------------- */
 
-static void request_with_ack(const struct av_qp_ref *end, const struct av_net_packet *packet)
+static void carried_ack_arrived(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
-	struct av_net_packet plain = *packet;
-	uint32_t bytes = plain.packet.payload_bytes -= AV_CARRIED_BYTES;
-	const uint8_t *carried = plain.packet.payload + bytes;
-	const struct av_packet ack = {
-		.opcode = AV_OPCODE_ACK, .syndrome = carried[0], .psn = av_get24(carried + 1)};
+	const uint32_t carried = packet->packet.carried;
+	const struct av_packet ack = {.opcode = AV_OPCODE_ACK,
+				      .syndrome = (uint8_t)(carried >> 24),
+				      .psn = carried & AV_PSN_MASK};
 
-	av_wire_requested(end, av_wire_answered(end, packet, 1, &ack) ? &plain : packet, 1);
+	av_wire_answered(end, packet, 1, &ack);
 }
 
 /* Is @next a request, or an answer, like the one before it, with nothing else to it? */
@@ -118,13 +117,13 @@ static unsigned int dispatch(const struct av_qp_ref *end, const struct av_net_pa
 		packet_marked(end, packet);
 	if (info->operation == AV_OP_CNP) {
 		peer_notified(end, packet);
-	} else if (packet->packet.carries) {
-		request_with_ack(end, packet);
 	} else {
+		if (packet->packet.carries)
+			carried_ack_arrived(end, packet);
 		while (n < count && is_alike(info, &packet[n]))
 			n++;
 		if (info->response)
-			(void)av_wire_answered(end, packet, n, NULL);
+			av_wire_answered(end, packet, n, NULL);
 		else
 			av_wire_requested(end, packet, n);
 	}

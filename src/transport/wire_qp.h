@@ -164,7 +164,7 @@ struct av_wire {
 	bool repeated;	    /* retransmitted because of a gap, since the last progress or timeout */
 	bool icmp_probed;   /* asks ICMP what prevents answers: av_net_icmp_probe() */
 	bool active;	    /* counted in the window: av_window_active() */
-	bool reads_carried; /* acknowledgements; constant from RTR on */
+	bool reads_carried; /* acknowledgements, and fillers; constant from RTR on */
 	bool understood;    /* the peer's last answer says that it does, too */
 	int obstacle; /* -errno since the last progress: why packets were refused or ignored */
 	int silence;  /* why there was no answer, -errno; 0: not known */
@@ -189,6 +189,12 @@ struct av_wire {
 	uint32_t answered;    /* free-running */
 	struct av_wire_answer kept[AV_MAX_RD_ATOM];
 };
+
+/* Bytes of a packet's payload. To who does not read what is behind it, that is the end of it. */
+static inline uint32_t av_wire_payload_bytes(const struct av_wire *w, const struct av_packet *p)
+{
+	return p->payload_bytes + (w->reads_carried ? 0 : av_packet_behind(p));
+}
 
 /* Context: @req_lock is held */
 static inline struct av_wire_begun *av_wire_begun_at(const struct av_qp_ref *end,
@@ -251,13 +257,11 @@ void av_wire_handle(const struct av_net_packet *packet, unsigned int count, bool
 /*
  * Request packets, or answer packets, one after the other, arrived for an own queue pair. Packets
  * of others than its peer are ignored.
- * @carried: the acknowledgement that the one request packet carries; NULL: they are answers.
- * av_wire_answered() returns false if the last packet is not the peer's, or if this queue pair
- * reads no carried acknowledgements.
+ * @carried: the acknowledgement that the one request packet carries; NULL: they are answers
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		       unsigned int count);
-bool av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
+void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet,
 		      unsigned int count, const struct av_packet *carried);
 
 /* What net/net.h calls when packets arrive. */

@@ -354,16 +354,20 @@ static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 	return true;
 }
 
-static void advance_sent_psn(struct sending *s, uint32_t packets)
+/* @packets have been sent, which take so many PSNs. */
+static void advance_sent_psn(struct sending *s, uint32_t psns, uint32_t packets)
 {
 	struct av_qp_shared *q = s->end->qp;
+	int32_t first_time;
 
-	s->w->begun += packets;
-	q->next_psn = AV_PSN_AFTER(q->next_psn, packets);
-	if (av_psn_distance(s->w->sent, q->next_psn) > 0)
+	s->w->begun += psns;
+	q->next_psn = AV_PSN_AFTER(q->next_psn, psns);
+	first_time = av_psn_distance(s->w->sent, q->next_psn);
+	if (first_time > 0)
 		s->w->sent = q->next_psn;
-	else
-		av_count_req(q, AV_REQ_REPEATED);
+	if (first_time < (int32_t)packets)
+		q->counters.req.event[AV_REQ_REPEATED] +=
+			packets - (first_time > 0 ? (uint32_t)first_time : 0);
 	if (s->w->service == AV_SERVICE_UC) /* nobody answers */
 		s->w->acked = q->next_psn;
 }
@@ -412,7 +416,7 @@ static bool send_part(struct sending *s, const struct av_wire_message *m,
 	p.length = (uint32_t)(wqe->bytes - before < (uint64_t)n * w->mtu ? wqe->bytes - before
 									 : (uint64_t)n * w->mtu);
 	(void)put_request_packet(s, &p);
-	advance_sent_psn(s, n);
+	advance_sent_psn(s, n, 1);
 	return true;
 }
 
@@ -424,19 +428,16 @@ static uint8_t *put_carrying(struct sending *s, const struct av_wire_message *m,
 			     struct av_packet *p, uint64_t now_ns)
 {
 	struct av_qp_shared *q = s->end->qp;
-	uint32_t bytes = p->payload_bytes;
 	uint8_t *place;
 
 	if (!atomic_load(&s->w->ack_pending) || !atomic_load(&s->w->carries_acks) ||
 	    !av_operation_carries(m->operation) || !av_responder_acquire_soon(s->end))
 		return put_request_packet(s, p);
 	p->carries = true;
-	p->payload_bytes += AV_CARRIED_BYTES;
+	p->carried = (uint32_t)av_wire_credits(s->end) << 24 |
+		     AV_PSN_AFTER(q->expected_psn, AV_PSN_MASK);
 	place = put_request_packet(s, p);
-	p->payload_bytes = bytes;
 	if (place) {
-		av_put32(place + bytes, (uint32_t)av_wire_credits(s->end) << 24 |
-						AV_PSN_AFTER(q->expected_psn, AV_PSN_MASK));
 		(void)av_wire_due(s->w, now_ns);
 		atomic_store(&s->w->ack_pending, false);
 	}
@@ -468,43 +469,80 @@ static bool waits_for_full_send(const struct sending *s, const struct av_packet 
 	       av_net_begins_send(s->burst, p);
 }
 
+/* Packets that have been put, but for their payload, which is copied to all of them at once. */
+struct run {
+	struct iovec *place; /* AV_MAX_SGE of them */
+	uint32_t count, bytes;
+	bool carries; /* the first has an acknowledgement */
+};
+
+/* Their payload is the next of @rest. Return: a fault: none of them is sent */
+static enum av_fault fill_run(struct sending *s, struct run *r, struct av_spans *rest, uint64_t now)
+{
+	enum av_fault fault = AV_FAULT_NONE;
+	struct av_spans to;
+
+	if (r->bytes) {
+		av_spans_iovec(&to, NULL, r->place, r->count);
+		fault = av_xfer_copy_part(&to, rest, r->bytes, now);
+	}
+	if (fault == AV_FAULT_NONE) {
+		av_spans_skip(rest, r->bytes);
+		advance_sent_psn(s, r->count, r->count);
+	} else {
+		av_net_take_back(s->burst, r->count);
+		if (r->carries)
+			atomic_store(&s->w->ack_pending, true);
+		fault = AV_FAULT_LOC_PROT;
+	}
+	*r = (struct run){.place = r->place};
+	return fault;
+}
+
 /* Send @left packets, their payload from @rest. */
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
 				  uint32_t packets, int32_t left, struct av_spans *rest)
 {
 	uint64_t now = av_now_coarse_ns();
 	int32_t often = ack_interval(s->w);
+	enum av_fault fault = AV_FAULT_NONE;
+	struct iovec places[AV_MAX_SGE];
+	struct run r = {.place = places};
+	struct av_packet p;
+	uint32_t more = 0; /* by which packets are longer, since the first carries */
+	uint8_t *place;
 
 	/*
 	 * The last one that has room, in the window or at the interface, asks for the
 	 * acknowledgement that those behind it wait for.
 	 */
-	for (; s->w->begun < packets && left > 0 && interface_room(s); left--) {
-		struct av_packet p;
-		struct av_spans to;
-		uint8_t *place;
-
-		(void)av_wire_packet(m, s->w->begun, &p);
+	for (; s->w->begun + r.count < packets && left > 0; left--) {
+		(void)av_wire_packet(m, s->w->begun + r.count, &p);
+		p.filler += m->fills && p.payload_bytes == m->mtu ? more : 0;
+		if (s->left == 0 || r.count == AV_MAX_SGE || av_net_begins_send(s->burst, &p))
+			fault = fill_run(s, &r, rest, now);
+		if (fault != AV_FAULT_NONE)
+			return fault;
 		if (left < often && waits_for_full_send(s, &p, packets, left)) {
 			if (s->burst)
 				av_net_ask(s->burst);
 			break;
 		}
+		if (!interface_room(s))
+			break;
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
-		place = put_carrying(s, m, &p, now);
-		if (place && p.payload_bytes) {
-			av_spans_local(&to, NULL, place, p.payload_bytes);
-			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
-				av_net_take_back(s->burst);
-				if (p.carries)
-					atomic_store(&s->w->ack_pending, true);
-				return AV_FAULT_LOC_PROT;
-			}
+		place = r.count ? put_request_packet(s, &p) : put_carrying(s, m, &p, now);
+		more = p.carries ? AV_CARRIED_BYTES : more;
+		if (!place) {
+			av_spans_skip(rest, p.payload_bytes);
+			advance_sent_psn(s, 1, 1);
+			continue;
 		}
-		av_spans_skip(rest, p.payload_bytes);
-		advance_sent_psn(s, 1);
+		r.carries |= p.carries;
+		r.place[r.count++] = (struct iovec){place, p.payload_bytes};
+		r.bytes += p.payload_bytes;
 	}
-	return AV_FAULT_NONE;
+	return fill_run(s, &r, rest, now);
 }
 
 static enum av_fault send_payload(struct sending *s, const struct av_wire_message *m,
@@ -541,6 +579,7 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	if (left <= 0)
 		return false;
 	m.head.understands = w->reads_carried && (timeout == 0 || timeout >= LONG_TIMEOUT);
+	m.fills = w->understood || atomic_load(&w->carries_acks);
 	if (kind->operation == AV_OP_READ)
 		while (w->begun < packets && send_part(s, &m, wqe, packets))
 			;

@@ -37,6 +37,7 @@ static struct av_wire_message wire_answer(const struct arrival *a, enum av_opera
 
 	m.operation = operation;
 	m.head.understands = a->w->reads_carried;
+	m.fills = atomic_load_explicit(&a->w->carries_acks, memory_order_relaxed);
 	return m;
 }
 
@@ -191,7 +192,7 @@ static bool ends(const struct arrival *a)
 static bool is_in_order(const struct arrival *a)
 {
 	const struct av_wire_coming *c = &a->w->coming;
-	uint32_t bytes = a->p->payload_bytes, mtu = a->w->mtu;
+	uint32_t bytes = av_wire_payload_bytes(a->w, a->p), mtu = a->w->mtu;
 
 	if (starts_message(a) == c->begun)
 		return false;
@@ -248,6 +249,7 @@ static void locate_fragment(struct arrival *a, const struct iovec *payload)
 static void add_payload(struct arrival *a, struct iovec *payload)
 {
 	struct av_wire_coming *c = &a->w->coming;
+	uint32_t bytes = av_wire_payload_bytes(a->w, a->p);
 
 	if (starts_message(a))
 		*c = (struct av_wire_coming){
@@ -256,12 +258,11 @@ static void add_payload(struct arrival *a, struct iovec *payload)
 			.rkey = a->p->rkey,
 			.announced = a->p->length,
 		};
-	payload[a->fragment.payloads++] =
-		(struct iovec){(void *)(uintptr_t)a->p->payload, a->p->payload_bytes};
-	a->head.bytes += a->p->payload_bytes;
+	payload[a->fragment.payloads++] = (struct iovec){(void *)(uintptr_t)a->p->payload, bytes};
+	a->head.bytes += bytes;
 	a->head.flags |= a->p->solicited ? IBV_SEND_SOLICITED : 0;
 	a->fragment.more = c->begun = !ends(a);
-	c->received += a->p->payload_bytes;
+	c->received += bytes;
 }
 
 /* Turn to the next packet, if it goes on with this one's message, and is of the same request. */
@@ -320,13 +321,13 @@ static bool execute_or_nak(struct arrival *a)
 
 /*
  * Until when its acknowledgement may wait for what the program sends; 0: not. Of a stream, messages
- * of several packets or one behind another, none waits.
+ * that come in several parts or one behind another, none waits.
  */
 static uint64_t answer_due(const struct arrival *a)
 {
 	struct av_wire *w = a->w;
 
-	if (a->info->place == AV_PLACE_ONLY && !atomic_load(&w->ack_pending) &&
+	if (a->fragment.before == 0 && ends(a) && !atomic_load(&w->ack_pending) &&
 	    atomic_exchange(&w->spoke, false))
 		w->pays = (int8_t)(w->pays + (w->pays < PAYS));
 	else if (w->pays > 0)
@@ -353,30 +354,52 @@ static void execute_payload(struct arrival *a)
 		a->w->coming = before;
 }
 
-/* One packet of a READ's answer, its payload read into the packet. */
-static bool put_read_response(struct arrival *a, const struct av_wire_message *m, uint32_t index)
+/* Is packet @index of the READ's answer one that was sent before? */
+static bool is_again(const struct arrival *a, uint32_t index)
 {
-	struct av_packet p;
-	uint64_t before = (uint64_t)index * a->w->mtu;
-	struct iovec place;
+	return av_psn_distance(a->end->qp->expected_psn, a->w->read.request.psn + index) < 0;
+}
 
-	(void)av_wire_packet(m, index, &p);
-	a->fragment.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
-	place.iov_base = put_answer_packet(a, &p);
-	if (!place.iov_base)
-		return false;
-	place.iov_len = a->head.bytes = p.payload_bytes;
-	a->fragment.payload = &place;
+/*
+ * Put the next packets of a READ's answer, which are sent together, and read the payload of all
+ * into them at once. Return: false: they have no memory, or are refused
+ */
+static bool put_read_run(struct arrival *a, const struct av_wire_message *m, uint32_t until)
+{
+	uint32_t next = a->w->read.next, n = 0;
+	uint64_t before = (uint64_t)next * a->w->mtu;
+	struct iovec place[AV_MAX_SGE];
+	struct av_packet p;
+
+	a->head.bytes = 0;
+	for (; n < AV_MAX_SGE && next + n < until; n++) {
+		(void)av_wire_packet(m, next + n, &p);
+		if (n > 0 && (av_net_begins_send(a->answers, &p) ||
+			      is_again(a, next) != is_again(a, next + n)))
+			break;
+		place[n] = (struct iovec){put_answer_packet(a, &p), p.payload_bytes};
+		if (!place[n].iov_base)
+			return false;
+		a->head.bytes += p.payload_bytes;
+	}
 	a->head.remote_addr = a->p->addr + before;
-	a->fragment.before = before;
-	a->fragment.whole = index == 0 ? a->p->length : 0;
-	a->fragment.more = before + p.payload_bytes < a->p->length;
-	if (execute_arrived_fragment(a))
+	a->fragment = (struct av_fragment){
+		.payload = place,
+		.payloads = n,
+		.message = &a->w->read.source,
+		.before = before,
+		.whole = next == 0 ? a->p->length : 0,
+		.more = before + a->head.bytes < a->p->length,
+		.again = is_again(a, next),
+	};
+	if (execute_arrived_fragment(a)) {
+		a->w->read.next += n;
 		return true;
-	/* Behind what was read before, and instead of this packet. */
-	av_net_take_back(a->answers);
+	}
+	/* Behind what was read before, and instead of these packets. */
+	av_net_take_back(a->answers, n);
 	if (fragment_nak_syndrome(a) != AV_NAK_NONE)
-		answer(a, AV_OP_ACK, p.psn, fragment_nak_syndrome(a), 0);
+		answer(a, AV_OP_ACK, a->p->psn + next, fragment_nak_syndrome(a), 0);
 	return false;
 }
 
@@ -398,9 +421,9 @@ static void put_read_responses(struct arrival *a, uint32_t until)
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
-	a->fragment = (struct av_fragment){.payloads = 1, .message = &r->source};
 	while (r->next < until)
-		r->next = put_read_response(a, &m, r->next) ? r->next + 1 : r->packets;
+		if (!put_read_run(a, &m, until))
+			r->next = r->packets;
 }
 
 /* The sending end of XRC has no responder: nobody answers. Context: @resp_lock is held */

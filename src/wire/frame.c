@@ -354,7 +354,8 @@ size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room)
 {
 	size_t at = av_frame_payload_at(f, p->opcode);
-	size_t end = at + p->payload_bytes + av_packet_padding(p->payload_bytes);
+	size_t end =
+		at + p->payload_bytes + av_packet_behind(p) + av_packet_padding(p->payload_bytes);
 	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(&f->path), *packet = udp + UDP_BYTES;
 	size_t bytes = end - (size_t)(packet - to);
 
@@ -362,7 +363,7 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 		return 0;
 	if (p->payload_bytes && p->payload != to + at)
 		memcpy(to + at, p->payload, p->payload_bytes);
-	memset(to + at + p->payload_bytes, 0, av_packet_padding(p->payload_bytes));
+	(void)av_packet_put_behind(p, to + at + p->payload_bytes);
 	put_ethernet(f, to);
 	(void)put_ip_headers(&f->path, bytes, ip);
 	(void)av_packet_put_headers(p, packet);

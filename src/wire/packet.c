@@ -115,6 +115,7 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define ACK_REQUEST 0x80
 #define UNDERSTANDS 0x40
 #define CARRIES	    0x20
+#define FILLED	    0x10
 
 /* --- fields ---------------------------------------------------------------------------- */
 
@@ -219,7 +220,7 @@ static void put_bth(const struct av_packet *p, uint8_t *to)
 	to[4] = (uint8_t)((p->fecn ? FECN : 0) | (p->becn ? BECN : 0));
 	av_put24(to + 5, p->dest_qpn);
 	to[8] = (uint8_t)((p->ack_request ? ACK_REQUEST : 0) | (p->understands ? UNDERSTANDS : 0) |
-			  (p->carries ? CARRIES : 0));
+			  (p->carries ? CARRIES : 0) | (p->filler ? FILLED : 0));
 	av_put24(to + 9, p->psn);
 }
 
@@ -236,6 +237,7 @@ static void get_bth(struct av_packet *p, const uint8_t *from)
 	p->ack_request = from[8] & ACK_REQUEST;
 	p->understands = from[8] & UNDERSTANDS;
 	p->carries = from[8] & CARRIES;
+	p->filler = from[8] & FILLED;
 	p->psn = av_get24(from + 9);
 }
 
@@ -263,19 +265,50 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 	return (size_t)(at - to);
 }
 
+uint8_t *av_packet_put_behind(const struct av_packet *p, uint8_t *to)
+{
+	uint32_t padding = av_packet_padding(p->payload_bytes);
+
+	if (p->carries)
+		av_put32(to, p->carried);
+	to += p->carries ? AV_CARRIED_BYTES : 0;
+	memset(to, 0, p->filler + padding);
+	to += p->filler;
+	if (p->filler)
+		to[-1] = p->filler;
+	return to + padding;
+}
+
+/* @bytes: in, with what is behind the payload; out, without it */
+static void get_behind(struct av_packet *p, const struct av_opcode *info, const uint8_t *at,
+		       size_t *bytes)
+{
+	bool may =
+		(p->opcode & ~LOW_BITS) == AV_SERVICE_RC && info->operation <= AV_OP_READ_RESPONSE;
+	uint8_t filler = p->filler && may && *bytes > 0 ? at[*bytes - 1] : 0;
+
+	p->filler = filler % 4 == 0 && filler <= *bytes ? filler : 0;
+	*bytes -= p->filler;
+	p->carries &= may && *bytes >= AV_CARRIED_BYTES &&
+		      av_operation_carries((enum av_operation)info->operation) &&
+		      at[*bytes - AV_CARRIED_BYTES] <= AV_SYNDROME_ACK;
+	if (p->carries)
+		p->carried = av_get32(at + (*bytes -= AV_CARRIED_BYTES));
+}
+
 static enum av_packet_error get_payload(struct av_packet *p, const struct av_opcode *info,
 					size_t pad, const uint8_t *at, size_t bytes)
 {
 	if (bytes & 3 || pad > bytes)
 		return AV_PACKET_PADDING;
-	p->payload = at;
-	p->payload_bytes = (uint32_t)(bytes - pad);
+	bytes -= pad;
 	if (bytes > 0 && !info->payload)
 		return AV_PACKET_PAYLOAD;
-	if (info->operation == AV_OP_ATOMIC_WRITE && p->payload_bytes != ATOMIC_WRITE_BYTES)
+	if (info->operation == AV_OP_ATOMIC_WRITE && bytes != ATOMIC_WRITE_BYTES)
 		return AV_PACKET_PAYLOAD;
-	p->carries = p->carries && p->payload_bytes >= AV_CARRIED_BYTES &&
-		     av_operation_carries((enum av_operation)info->operation);
+	get_behind(p, info, at, &bytes);
+	p->payload = at;
+	p->payload_bytes = (uint32_t)bytes;
 	return AV_PACKET_OK;
 }
 
@@ -328,6 +361,17 @@ static enum av_place pick_packet_place(uint32_t index, uint32_t count)
 	return index == count - 1 ? AV_PLACE_LAST : AV_PLACE_MIDDLE;
 }
 
+/* Bytes by which the headers of the message's first packet are longer. */
+static uint8_t filler_of(const struct av_opcode *info)
+{
+	uint32_t first = info->operation == AV_OP_WRITE		  ? H(RETH)
+			 : info->operation == AV_OP_READ_RESPONSE ? H(AETH)
+								  : 0;
+	size_t longest = header_bytes(first), own = header_bytes(info->headers);
+
+	return longest > own ? (uint8_t)(longest - own) : 0;
+}
+
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p)
 {
 	uint32_t count = av_wire_packets(m->bytes, m->mtu);
@@ -345,5 +389,7 @@ int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct a
 	p->ack_request = last && m->head.ack_request;
 	p->payload = NULL;
 	p->payload_bytes = (uint32_t)(last ? m->bytes - offset : m->mtu);
+	p->filler =
+		m->fills && p->payload_bytes == m->mtu ? filler_of(av_opcode_info(p->opcode)) : 0;
 	return (int64_t)offset;
 }

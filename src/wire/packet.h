@@ -181,7 +181,8 @@ static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
-	bool understands, carries; /* carried acknowledgements; AV_CARRIED_BYTES */
+	bool understands, carries; /* carried acknowledgements */
+	uint8_t filler;		   /* bytes */
 	uint16_t pkey;
 	uint32_t dest_qpn, psn; /* 24 bits each */
 
@@ -199,7 +200,8 @@ struct av_packet {
 	uint32_t invalidate;		/* IETH */
 
 	const uint8_t *payload; /* borrowed */
-	uint32_t payload_bytes; /* without padding */
+	uint32_t payload_bytes; /* without what is behind it: av_packet_behind() */
+	uint32_t carried; /* acknowledgement: syndrome, and the last PSN that it acknowledges */
 };
 
 enum av_packet_error {
@@ -212,9 +214,11 @@ enum av_packet_error {
 };
 
 /*
- * A carried acknowledgement: what an acknowledgement would say, as the end of the payload of a SEND
- * or RDMA WRITE packet that @carries one: a syndrome, and the last PSN that is acknowledged. It is
- * nothing of RoCE (docs/WIRE.md). Both flags are bits of the BTH that others send as 0 and ignore.
+ * Behind the payload, a packet of RC may have what is nothing of RoCE, and payload to others
+ * (docs/WIRE.md). Flags of the BTH say so, which others send as 0 and ignore. First a carried
+ * acknowledgement, of SEND and RDMA WRITE. Then a filler, a multiple of four bytes: the kernel
+ * sends packets together that are equally long, so those with shorter headers than the first of
+ * their message get zeros, and a last byte that says how many bytes that are.
  */
 #define AV_CARRIED_BYTES 4u
 
@@ -242,6 +246,15 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 {
 	return -payload_bytes & 3;
 }
+
+/* Bytes of a carried acknowledgement and of a filler. */
+static inline uint32_t av_packet_behind(const struct av_packet *p)
+{
+	return (p->carries ? AV_CARRIED_BYTES : 0) + p->filler;
+}
+
+/* Write what is behind the payload, and the padding. Return: where they end */
+uint8_t *av_packet_put_behind(const struct av_packet *p, uint8_t *to);
 
 /* Bytes of all headers of a packet with this opcode, including the BTH; 0: unknown opcode. */
 size_t av_packet_header_bytes(uint8_t opcode);
@@ -274,6 +287,7 @@ struct av_wire_message {
 	enum av_tail tail;
 	uint64_t bytes; /* of payload that it carries; 0 for a READ request of any length */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
+	bool fills;	/* packets have fillers */
 	/* Of all packets; @psn: the first one's; @solicited, @ack_request: the last one's. */
 	struct av_packet head;
 };

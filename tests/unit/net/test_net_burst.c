@@ -208,26 +208,66 @@ TEST(a_kernel_that_cannot_cut)
 	atomic_store(&e->single, false);
 }
 
+/* Those of an RDMA WRITE are one send, for its middle and last packets have fillers. */
+TEST(fillers)
+{
+	static const uint8_t opcode[] = {0x06, 0x07, 0x07, 0x08};
+	enum { PAYLOAD = 256, BYTES = HEADERS + 16 + PAYLOAD + AV_ICRC_BYTES };
+	struct av_net_burst *b = av_net_burst(&path, "any0");
+	static struct sent s;
+
+	(void)state;
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(opcode); i++) {
+		struct av_packet p = send_only(QPN, i, PAYLOAD);
+
+		p.opcode = opcode[i];
+		p.filler = i ? 16 : 0;
+		assert_int_equal(av_net_begins_send(b, &p), i == 0);
+		memset(av_net_put(b, &p), 0xee, PAYLOAD);
+	}
+	assert_int_equal(av_net_send(b), 0);
+	receive(&s);
+	assert_int_equal(s.n, AV_ARRAY_SIZE(opcode) * BYTES);
+	assert_int_equal(s.segment, BYTES);
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(opcode); i++) {
+		struct av_net_path icrc = {.source_port = AV_ROCE_PORT,
+					   .identification = (uint16_t)i};
+		const uint8_t *at = s.bytes + (size_t)i * BYTES;
+		struct av_packet p;
+
+		memcpy(icrc.src, path.src, sizeof(icrc.src));
+		memcpy(icrc.dst, path.dst, sizeof(icrc.dst));
+		assert_int_equal(av_packet_get(&p, at, BYTES - AV_ICRC_BYTES), AV_PACKET_OK);
+		assert_int_equal(p.psn, i);
+		assert_int_equal(p.payload_bytes, PAYLOAD);
+		assert_int_equal(p.filler, i ? 16 : 0);
+		assert_int_equal(av_icrc_get(at + BYTES - AV_ICRC_BYTES),
+				 av_icrc_of(&icrc, at, BYTES - AV_ICRC_BYTES));
+	}
+}
+
 /* As if it had not been put, whatever it was: what follows is sent as it would have been. */
 TEST(taken_back)
 {
 	static const uint32_t payload[] = {64, 64, 9};
 	static const struct {
-		unsigned int at;  /* before which packet, */
-		uint32_t payload; /* and which */
-	} once[] = {{0, 64}, {0, 5}, {1, 64}, {1, 5}, {2, 64}, {2, 9}};
+		unsigned int at;    /* before which packet, */
+		uint32_t payload;   /* and which; */
+		unsigned int count; /* so many of them */
+	} once[] = {{0, 64, 1}, {0, 5, 1}, {1, 64, 1}, {1, 5, 1},
+		    {2, 64, 1}, {2, 9, 1}, {0, 64, 3}, {1, 64, 20}};
 
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(once); i++) {
 		struct av_net_burst *b = av_net_burst(&path, "any0");
 
 		for (unsigned int psn = 0; psn < AV_ARRAY_SIZE(payload); psn++) {
-			if (psn == once[i].at) {
-				struct av_packet p = send_only(QPN, 99, once[i].payload);
+			struct av_packet p = send_only(QPN, 99, once[i].payload);
 
+			for (unsigned int n = 0; psn == once[i].at && n < once[i].count; n++)
 				memset(av_net_put(b, &p), 0xee, once[i].payload);
-				av_net_take_back(b);
-			}
+			if (psn == once[i].at)
+				av_net_take_back(b, once[i].count);
 			put_one(b, QPN, psn, payload[psn]);
 		}
 		assert_int_equal(av_net_send(b), 0);

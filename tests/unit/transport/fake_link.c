@@ -34,7 +34,6 @@ struct av_net_burst {
 	struct av_net_path path;
 	unsigned int packets;
 	size_t bytes[BURST];
-	uint32_t padding[BURST];
 	uint8_t data[BURST][PACKET_BYTES];
 };
 
@@ -265,7 +264,6 @@ static void send_one(const struct av_net_burst *b, unsigned int i)
 	p->to = host_of(b->path.dst);
 	p->bytes = bytes + AV_ICRC_BYTES;
 	memcpy(p->data, b->data[i], bytes);
-	memset(p->data + bytes - b->padding[i], 0, b->padding[i]);
 	send_packet(p, host_of(b->path.src));
 }
 
@@ -534,14 +532,15 @@ uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 {
 	size_t headers = av_packet_header_bytes(p->opcode);
 	unsigned int i;
+	uint8_t *end;
 
 	if (b->packets == BURST)
 		send_all(b);
 	i = b->packets++;
 	CHECK(headers + p->payload_bytes <= AV_PACKET_HEADERS_MAX + AV_MTU_MAX);
 	(void)av_packet_put_headers(p, b->data[i]);
-	b->padding[i] = av_packet_padding(p->payload_bytes);
-	b->bytes[i] = headers + p->payload_bytes + b->padding[i];
+	end = av_packet_put_behind(p, b->data[i] + headers + p->payload_bytes);
+	b->bytes[i] = (size_t)(end - b->data[i]);
 	return b->data[i] + headers;
 }
 
@@ -556,10 +555,10 @@ void av_net_ask(struct av_net_burst *b)
 	av_packet_ask(b->data[b->packets - 1]);
 }
 
-void av_net_take_back(struct av_net_burst *b)
+void av_net_take_back(struct av_net_burst *b, uint32_t count)
 {
-	CHECK(b->packets > 0);
-	b->packets--;
+	CHECK(b->packets >= count);
+	b->packets -= count;
 }
 
 int av_net_send(struct av_net_burst *b)

@@ -69,7 +69,9 @@ void link_trace(const struct link_packet *p)
 	       p->number, "><"[p->from], info -> name, b -> psn, b -> payload_bytes,
 	       b -> ack_request ? " A" : "");
 	if (b->carries)
-		printf(" carries %06x", av_get24(b->payload + b->payload_bytes - 3));
+		printf(" carries %06x", b->carried & AV_PSN_MASK);
+	if (b->filler)
+		printf(" filler %u", b->filler);
 	if (info->headers & 1 << AV_HEADER_AETH)
 		printf(" syndrome %02x msn %u", b->syndrome, b->msn);
 	printf("%s%s\n", p->fault ? " " : "", p->fault ? what_names[p->fault->what] : "");

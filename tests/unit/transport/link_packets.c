@@ -18,10 +18,9 @@ void (*link_on_arrival)(const struct link_arrival *a);
 static void check_payload(const struct av_packet *p, unsigned int r, uint32_t index)
 {
 	uint32_t before = index * link_mtu(), left = link_bytes_of(r) - before;
-	uint32_t bytes = p->payload_bytes - (p->carries ? AV_CARRIED_BYTES : 0);
 
-	MUST_BE(bytes, left < link_mtu() ? left : link_mtu());
-	for (uint32_t i = 0; i < bytes; i++)
+	MUST_BE(p->payload_bytes, left < link_mtu() ? left : link_mtu());
+	for (uint32_t i = 0; i < p->payload_bytes; i++)
 		MUST_BE(p->payload[i], link_pattern(r, before + i));
 }
 
@@ -69,14 +68,21 @@ static bool link_reads(unsigned int host)
 static void check_carried(unsigned int from, const struct av_packet *p)
 {
 	const struct av_qp_shared *qp = link_side[from].end.qp;
-	const uint8_t *carried = p->payload + p->payload_bytes - AV_CARRIED_BYTES;
 
 	MUST_BE(p->understands, link_reads(from));
 	if (!p->carries)
 		return;
 	MUST(link_reads(!from) && !(link_now->plain >> from & 1) && link_flow[!from].sent > 0);
-	MUST(carried[0] <= NO_CODE);
-	MUST_BE(av_get24(carried + 1), AV_PSN_AFTER(qp->expected_psn, AV_PSN_MASK));
+	MUST_BE(p->carried & AV_PSN_MASK, AV_PSN_AFTER(qp->expected_psn, AV_PSN_MASK));
+}
+
+/* Who does not say that it reads fillers gets none. They only make a whole packet longer. */
+static void check_filler(const struct av_packet *p)
+{
+	if (!p->filler)
+		return;
+	MUST(link_now->type == IBV_QPT_RC && !link_now->plain);
+	MUST_BE(p->payload_bytes, link_mtu());
 }
 
 /* PSNs that a request packet takes: those of a READ are its answer's. */
@@ -165,6 +171,7 @@ static void check_request(unsigned int from, const struct av_packet *p, const st
 	MUST(!link_is_reliable() || !last || p->ack_request);
 	check_target(p, r, index, o->headers);
 	check_carried(from, p);
+	check_filler(p);
 	if (link_sends(q->opcode))
 		check_payload(p, r, index);
 	else
@@ -212,6 +219,7 @@ static void check_answer(unsigned int from, const struct av_packet *p, const str
 	MUST(link_is_reliable());
 	MUST(!p->ack_request && !p->solicited && !p->carries);
 	MUST_BE(p->understands, link_now->type == IBV_QPT_RC && !(link_now->plain >> from & 1));
+	check_filler(p);
 	if (o->operation != AV_OP_ACK) {
 		check_result(f, p, o);
 		return;

@@ -18,7 +18,7 @@
 #define NAK	  0x60
 
 /* What has been sent since begin(). */
-static unsigned int requests, carried, acks;
+static unsigned int requests, carried, acks, fillers;
 static uint64_t acked_ns; /* when the last acknowledgement was */
 
 static void note(const struct link_packet *p)
@@ -26,13 +26,14 @@ static void note(const struct link_packet *p)
 	requests += p->net->packet.opcode != AV_OPCODE_ACK;
 	carried += p->net->packet.carries;
 	acks += p->net->packet.opcode == AV_OPCODE_ACK;
+	fillers += p->net->packet.filler > 0;
 	if (p->net->packet.opcode == AV_OPCODE_ACK)
 		acked_ns = turned_clock_ns();
 }
 
 static void begin(void)
 {
-	requests = carried = acks = 0;
+	requests = carried = acks = fillers = 0;
 	link_on_sent = note;
 }
 
@@ -73,6 +74,11 @@ static const struct link_exchange rows[] = {
 	 .patient = BOTH,
 	 .request = {POST(SEND, 8), BACK(SEND, 8), POST(WRITE, 600), BACK(SEND, 300), POST(FAA, 8),
 		     BACK(READ, 300), POST(SEND, 1), BACK(WRITE, 1)}},
+	{.name = "in turns, of several packets",
+	 .patient = BOTH,
+	 .turns = true,
+	 .request = {POST(SEND, 700), BACK(WRITE_IMM, 768), POST(SEND_IMM, 768), BACK(SEND, 768),
+		     POST(WRITE_IMM, 768), BACK(SEND_IMM, 767), POST(SEND, 256)}},
 	{.name = "one after the other",
 	 .patient = BOTH,
 	 .apart = true,
@@ -97,34 +103,41 @@ static const struct {
 	const char *name;
 	unsigned int carried, acks;
 	struct link_exchange e;
+	uint32_t packets;     /* of each message; 0: one, which is short */
+	unsigned int fillers; /* of the packets behind one that carries */
 } counts[] = {
 	/* At first, it is not known yet that there will be an answer; to the last, there is none.
 	 */
-	{"in turns", 5, 3 + 1, {.patient = BOTH, .turns = true}},
-	{"host 1 is plain", 0, 9, {.patient = BOTH, .plain = 2, .turns = true}},
-	{"host 0 is plain", 0, 9, {.patient = BOTH, .plain = 1, .turns = true}},
-	{"host 1 does not wait", 2, 7, {.patient = 1, .turns = true}},
-	{"neither waits", 0, 9, {.turns = true}},
-	{"at once", 0, 4, {.patient = BOTH}},
+	{"in turns", 5, 3 + 1, {.patient = BOTH, .turns = true}, 0, 0},
+	{"host 1 is plain", 0, 9, {.patient = BOTH, .plain = 2, .turns = true}, 0, 0},
+	{"host 0 is plain", 0, 9, {.patient = BOTH, .plain = 1, .turns = true}, 0, 0},
+	{"host 1 does not wait", 2, 7, {.patient = 1, .turns = true}, 0, 0},
+	{"neither waits", 0, 9, {.turns = true}, 0, 0},
+	{"at once", 0, 4, {.patient = BOTH}, 0, 0},
+	/* The first of each side comes in two parts: there is no credit for it yet. */
+	{"of three packets", 4, 6 + 1, {.patient = BOTH, .turns = true}, 3, 2 * 4},
+	{"of one whole packet", 5, 3 + 1, {.patient = BOTH, .turns = true}, 1, 0},
+	{"each packet by itself", 0, 11, {.patient = BOTH, .turns = true, .each = true}, 3, 0},
 };
 
 TEST(what_is_carried)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(counts); i++) {
 		struct link_exchange e = counts[i].e;
-		const struct link_request request[] = {POST(SEND, 8), BACK(SEND, 8), POST(SEND, 8),
-						       BACK(SEND, 8), POST(SEND, 8), BACK(SEND, 8),
-						       POST(SEND, 8), BACK(SEND, 8), POST(SEND, 8)};
+		uint32_t packets = counts[i].packets ? counts[i].packets : 1;
+		uint32_t bytes = counts[i].packets ? 256 * packets : 8;
 
-		memcpy(e.request, request, sizeof(request));
+		for (unsigned int r = 0; r < 9; r++)
+			e.request[r] = (struct link_request){true, SEND, bytes, 0, r % 2};
 		e.name = counts[i].name;
 		e.type = IBV_QPT_RC;
 		begin();
 		(void)link_run(&e, NULL, 0);
 		link_on_sent = NULL;
-		MUST_BE(requests, 9);
+		MUST_BE(requests, 9 * packets);
 		MUST_BE(carried, counts[i].carried);
 		MUST_BE(acks, counts[i].acks);
+		MUST_BE(fillers, counts[i].fillers);
 	}
 }
 
@@ -245,15 +258,18 @@ static const struct {
 static void receive_carrying(uint8_t syndrome)
 {
 	const struct av_qp_ref *to = &link_side[1].end;
-	const uint8_t payload[12] = {[8] = syndrome, [11] = 0x76};
-	struct av_net_packet net = {.packet = {.opcode = 0x04,
-					       .carries = true,
-					       .pkey = 0xffff,
-					       .dest_qpn = atomic_load(&to->qp->qpn),
-					       .psn = to->qp->expected_psn,
-					       .payload = payload,
-					       .payload_bytes = sizeof(payload)}};
+	struct av_packet p = {.opcode = 0x04,
+			      .carries = true,
+			      .pkey = 0xffff,
+			      .dest_qpn = atomic_load(&to->qp->qpn),
+			      .psn = to->qp->expected_psn,
+			      .payload_bytes = 8,
+			      .carried = (uint32_t)syndrome << 24 | 0x76};
+	uint8_t bytes[64] = {0}, *payload = bytes + av_packet_put_headers(&p, bytes);
+	size_t size = (size_t)(av_packet_put_behind(&p, payload + p.payload_bytes) - bytes);
+	struct av_net_packet net = {0};
 
+	assert_int_equal(av_packet_get(&net.packet, bytes, size), AV_PACKET_OK);
 	memcpy(net.path.src, link_gid(0).raw, sizeof(net.path.src));
 	memcpy(net.path.dst, link_gid(1).raw, sizeof(net.path.dst));
 	net.qp = av_dir_qpn_find(net.packet.dest_qpn);

@@ -133,6 +133,27 @@ TEST(pieces)
 	}
 }
 
+/* Whole packets are as long as the first, where its headers are the longest; none is without. */
+TEST(fillers)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		enum av_operation operation = opcodes[i].operation;
+		bool fills = operation == AV_OP_WRITE || operation == AV_OP_READ_RESPONSE;
+
+		for (unsigned int at = 0; opcodes[i].first >= 0 && at < 3 * 4; at++) {
+			struct av_wire_message m = message(i, at / 3 % 2 ? 768 : 767, 256);
+			size_t first = av_packet_header_bytes((uint8_t)opcodes[i].first), own;
+			bool whole = at % 3 < 2 || m.bytes == 768;
+			struct av_packet p;
+
+			m.fills = at / 6;
+			assert_true(av_wire_packet(&m, at % 3, &p) >= 0);
+			own = av_packet_header_bytes(p.opcode);
+			assert_int_equal(p.filler, m.fills && fills && whole ? first - own : 0);
+		}
+	}
+}
+
 int main(void)
 {
 	return run_cases(NULL, NULL);

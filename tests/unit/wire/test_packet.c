@@ -119,8 +119,7 @@ static size_t put(struct av_packet *p, uint32_t payload, uint8_t *bytes)
 	p->payload_bytes = payload;
 	at = av_packet_put_headers(p, bytes);
 	memset(bytes + at, 0x5a, payload);
-	memset(bytes + at + payload, 0, av_packet_padding(payload));
-	return at + payload + av_packet_padding(payload);
+	return (size_t)(av_packet_put_behind(p, bytes + at + payload) - bytes);
 }
 
 static enum av_packet_error get_exactly(struct av_packet *p, const uint8_t *bytes, size_t size)
@@ -177,28 +176,93 @@ TEST(there_and_back)
 	}
 }
 
-/* Only a SEND or an RDMA WRITE carries an acknowledgement, and only if it is long enough. */
+/* Is it a kind of packet that may have something behind its payload? */
+static bool may_have_behind(unsigned int opcode, bool carried)
+{
+	enum av_operation operation = av_opcode_info((uint8_t)opcode)->operation;
+
+	return opcode >> 5 == 0 && (operation == AV_OP_SEND || operation == AV_OP_WRITE ||
+				    (!carried && operation == AV_OP_READ_RESPONSE));
+}
+
+static const uint32_t lengths[] = {0, 1, 4, 5, 60};
+
+/* Only a SEND or an RDMA WRITE of RC carries one, and nothing but an acknowledgement. */
 TEST(carried_acknowledgements)
+{
+	static const struct {
+		uint8_t syndrome;
+		bool acknowledges;
+	} kinds[] = {{0x00, true}, {0x1f, true}, {0x20, false}, {0x60, false}, {0xff, false}};
+	uint8_t bytes[128];
+	struct av_packet p, read;
+	size_t row;
+
+	for (unsigned int at = 0; at < 256 * AV_ARRAY_SIZE(lengths) * AV_ARRAY_SIZE(kinds); at++) {
+		unsigned int opcode = at % 256, kind = at / 256 % AV_ARRAY_SIZE(kinds);
+		uint32_t length = lengths[at / 256 / AV_ARRAY_SIZE(kinds)];
+		bool is;
+
+		if (!wanted_bytes(opcode, &row) || !known[row].payload || known[row].low == 0x1d)
+			continue;
+		is = may_have_behind(opcode, true) && kinds[kind].acknowledges;
+		p = full((uint8_t)opcode);
+		p.understands = p.carries = true;
+		p.carried = (uint32_t)kinds[kind].syndrome << 24 | 0x123456;
+		assert_int_equal(av_packet_get(&read, bytes, put(&p, length, bytes)), AV_PACKET_OK);
+		assert_int_equal(bytes[8], 0xe0);
+		assert_int_equal(read.carries, is);
+		assert_int_equal(read.payload_bytes, is ? length : length + 4);
+		assert_int_equal(read.carried, is ? p.carried : 0);
+	}
+}
+
+/* The last byte says how many there are, if it can be true. Whatever they are, they are read. */
+TEST(fillers)
 {
 	uint8_t bytes[128];
 	struct av_packet p, read;
 	size_t row;
 
-	for (unsigned int opcode = 0; opcode < 256; opcode++) {
-		for (uint32_t payload = 0; wanted_bytes(opcode, &row) && payload < 6; payload++) {
-			enum av_operation operation = av_opcode_info((uint8_t)opcode)->operation;
-			size_t size;
+	for (unsigned int at = 0; at < 256 * AV_ARRAY_SIZE(lengths) * 256; at++) {
+		unsigned int opcode = at % 256, last = at / 256 % 256;
+		uint32_t length = lengths[at / 256 / 256];
+		size_t size;
+		bool is;
 
-			p = full((uint8_t)opcode);
-			p.understands = p.carries = true;
-			size = put(&p, payload_of(row, payload), bytes);
-			assert_int_equal(bytes[8], 0xe0);
-			assert_int_equal(av_packet_get(&read, bytes, size), AV_PACKET_OK);
-			assert_int_equal(read.payload_bytes, p.payload_bytes);
-			assert_int_equal(read.carries, payload >= 4 && (operation == AV_OP_SEND ||
-									operation == AV_OP_WRITE));
-		}
+		if (!wanted_bytes(opcode, &row) || !known[row].payload || known[row].low == 0x1d)
+			continue;
+		is = may_have_behind(opcode, false) && length && last % 4 == 0 && last <= length;
+		p = full((uint8_t)opcode);
+		p.filler = 0;
+		size = put(&p, length, bytes);
+		bytes[8] |= 0x10;
+		if (length)
+			bytes[size - av_packet_padding(length) - 1] = (uint8_t)last;
+		assert_int_equal(av_packet_get(&read, bytes, size), AV_PACKET_OK);
+		assert_int_equal(read.filler, is ? last : 0);
+		assert_int_equal(read.payload_bytes, is ? length - last : length);
 	}
+}
+
+/* Payload, acknowledgement, filler, padding. */
+TEST(what_is_behind_the_payload)
+{
+	static const uint8_t wanted[] = {0x5a, 0x5a, 0x5a, 0x5a, 0x1f, 0x12, 0x34, 0x56,
+					 0,    0,    0,	   0,	 0,    0,    0,	   8};
+	uint8_t bytes[128];
+	struct av_packet read,
+		p = {.opcode = 0x07, .carries = true, .filler = 8, .carried = 0x1f123456};
+	size_t size = put(&p, 4, bytes);
+
+	assert_int_equal(bytes[8], 0x30);
+	assert_int_equal(size, 12 + sizeof(wanted));
+	assert_memory_equal(bytes + 12, wanted, sizeof(wanted));
+	assert_int_equal(av_packet_get(&read, bytes, size), AV_PACKET_OK);
+	assert_true(read.carries);
+	assert_int_equal(read.filler, 8);
+	assert_int_equal(read.carried, p.carried);
+	assert_int_equal(read.payload_bytes, 4);
 }
 
 /* IBTA volume 1, 9.2 to 9.3: the headers of full(), written down by hand. */
