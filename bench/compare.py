@@ -38,10 +38,12 @@ NO_FABRIC = "fi_pingpong is not installed (package libfabric-bin)"
 
 def by_perftest(perftest):
     def measure(operation, size):
-        kind, number, what = re.fullmatch("([a-z]+)([0-9]*)_([a-z]+)", operation).groups()
+        kind, number, what, times = re.fullmatch("([a-z]+)([0-9]*)_([a-z]+)([0-9]*)",
+                                                 operation).groups()
         if what == "lat":
             return perftest.latency(kind, size)
-        found = (perftest.bandwidth(kind, size, int(number or 1)) if what == "bw" else
+        found = (perftest.bandwidth(kind, size * int(times or 1), int(number or 1))
+                 if what == "bw" else
                  perftest.rate(kind, size, figures.RATE_DEPTH, int(number or 1)))
         return {(operation, size): value for value in found.values()}
     return measure
