@@ -31,7 +31,7 @@ static void await_senders(void)
 static void leave_alone(struct attended *a)
 {
 	if (a->open)
-		av_net_manage_close(a->address, await_senders);
+		av_net_close(a->address, false, await_senders);
 	a->open = false;
 }
 
@@ -58,7 +58,7 @@ static struct attended *find_attended(const uint8_t address[16])
 
 static int open_one(struct attended *a)
 {
-	int ret = a->open ? 0 : av_net_manage_open(a->address);
+	int ret = a->open ? 0 : av_net_open(a->address, false);
 
 	a->open = ret == 0;
 	return ret;

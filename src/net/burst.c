@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sending: packets of a burst are collected, and the kernel cuts them apart. */
+#include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 
@@ -135,20 +136,6 @@ static void put_icrcs(struct av_net_burst *b)
 	put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
 }
 
-/* The hop limit that the kernel chooses where a path says none. */
-static uint8_t usual_hop_limit(const struct av_net_burst *b)
-{
-	bool v4 = av_net_is_v4(b->path.src), group = av_net_is_group(b->path.dst);
-	int name = v4 ? (group ? IP_MULTICAST_TTL : IP_TTL)
-		      : (group ? IPV6_MULTICAST_HOPS : IPV6_UNICAST_HOPS);
-	socklen_t bytes = sizeof(int);
-	int value = 0;
-
-	(void)av_raw_getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name,
-				&value, &bytes);
-	return (uint8_t)value;
-}
-
 /* Show captures what the kernel has taken. Segments that it cuts are numbered from 0. */
 static __attribute__((noinline)) void show(const struct av_net_burst *b, const uint8_t *from,
 					   size_t bytes, size_t segment, uint64_t time_ns)
@@ -159,7 +146,7 @@ static __attribute__((noinline)) void show(const struct av_net_burst *b, const u
 		.path = &path, .device = b->device, .time_ns = time_ns, .datagram = datagram};
 
 	if (!path.hop_limit)
-		path.hop_limit = usual_hop_limit(b);
+		path.hop_limit = av_net_is_group(path.dst) ? 1 : IPDEFTTL;
 	for (size_t at = 0; at < bytes; at += segment) {
 		size_t rest = bytes - at;
 
@@ -274,11 +261,6 @@ uint32_t av_net_full_send(uint32_t bytes)
 	uint32_t fit = (uint32_t)(SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
 
 	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
-}
-
-uint32_t av_net_room(uint32_t bytes)
-{
-	return 2 * av_net_full_send(bytes);
 }
 
 /* --- collecting ------------------------------------------------------------------- */

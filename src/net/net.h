@@ -97,13 +97,15 @@ void av_net_manage_by(const struct av_net_manager *manager);
 /*
  * Receive packets for @address, a GID of an own device, in this thread's network namespace. Each
  * call adds a user. av_net_close() removes one. The last one closes the socket.
+ * @polls: sets av_net_is_open. For management packets it does not: the listening thread receives
+ * them, and pollers are not slowed down
  * Context: the directory is joined; not within the receiver, and no lock held that the receiver
  * takes: it may wait for the receiver. May start a thread; keeps errno.
  * Return: 0. -EADDRINUSE: the kernel's rdma_rxe, or a process of another user or directory, uses
  * the port; -EADDRNOTAVAIL: no interface has the address; -EBUSY: av_dir_change_begin(); -ENOSPC:
  * too many sockets; -EMFILE, -ENFILE, -ENOMEM
  */
-AV_MUST_USE int av_net_open(const uint8_t address[16]);
+AV_MUST_USE int av_net_open(const uint8_t address[16], bool polls);
 
 /*
  * Log that there are no packets at @address, since av_net_open() returned @err. Warns at most once
@@ -112,18 +114,13 @@ AV_MUST_USE int av_net_open(const uint8_t address[16]);
  */
 void av_net_warn(const uint8_t address[16], int err);
 
-/* Undo one av_net_open(). Context: as there; for the last user, no thread sends from @address. */
-void av_net_close(const uint8_t address[16]);
-
 /*
- * av_net_open() for management packets. It does not set av_net_is_open: the listening thread
- * receives these packets, and pollers are not slowed down. av_net_manage_close() undoes it. The
- * last user unpublishes the socket, calls @quiet, and then closes the socket.
+ * Undo one av_net_open(). Context: as there. The last user unpublishes the socket, calls @quiet,
+ * and then closes the socket.
  * @quiet: waits for the threads that found the socket before, until they have sent. It is called
  * without a lock of this folder, and may wait for the receiver. NULL: no thread sends from @address
  */
-AV_MUST_USE int av_net_manage_open(const uint8_t address[16]);
-void av_net_manage_close(const uint8_t address[16], void (*quiet)(void));
+void av_net_close(const uint8_t address[16], bool polls, void (*quiet)(void));
 
 /*
  * Has @address moved from its socket's interface to another one, in this thread's network
@@ -226,12 +223,11 @@ void av_net_ask(struct av_net_burst *burst);
 void av_net_take_back(struct av_net_burst *burst, uint32_t count);
 
 /*
- * Has the interface's queue room for av_net_room() more packets, of @bytes of payload each? If not,
- * this host sends faster than the interface, and may lose what it sends next. True if the source of
- * @path is not open. Context: one system call, never blocks; any queue pair lock may be held
+ * Has the interface's queue room for two full sends? If not, this host sends faster than the
+ * interface, and may lose what it sends next. True if the source of @path is not open. Context: one
+ * system call, never blocks; any queue pair lock may be held
  */
 bool av_net_has_room(const struct av_net_path *path);
-uint32_t av_net_room(uint32_t bytes);
 
 /*
  * Send the rest of the burst, and free it. Packets that the kernel refuses are lost, as on any

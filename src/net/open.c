@@ -229,13 +229,6 @@ static bool unuse(struct av_endpoint *e)
 
 /* --- interfaces ------------------------------------------------------------------- */
 
-static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
-{
-	uint8_t gid[16];
-
-	return av_net_gid_of(i->ifa_addr, gid) && memcmp(gid, address, sizeof(gid)) == 0;
-}
-
 /*
  * The interface that has an address, in this thread's network namespace. The whole of 127.0.0.0/8
  * is the loopback interface's, which names one address of it. Return: 0. -EADDRNOTAVAIL: no
@@ -245,6 +238,7 @@ static int find_interface(const uint8_t address[16], uint32_t *ifindex)
 {
 	bool loopback = av_net_is_v4(address) && address[12] == 127;
 	struct ifaddrs *all;
+	uint8_t gid[16];
 	int err;
 
 	if (getifaddrs(&all))
@@ -252,7 +246,8 @@ static int find_interface(const uint8_t address[16], uint32_t *ifindex)
 	*ifindex = 0;
 	errno = EADDRNOTAVAIL; /* if_nametoindex() says otherwise */
 	for (const struct ifaddrs *i = all; i && !*ifindex; i = i->ifa_next)
-		if (is_address(i, address) || (loopback && i->ifa_flags & IFF_LOOPBACK))
+		if ((loopback && i->ifa_flags & IFF_LOOPBACK) ||
+		    (av_net_gid_of(i->ifa_addr, gid) && memcmp(gid, address, sizeof(gid)) == 0))
 			*ifindex = if_nametoindex(i->ifa_name);
 	err = errno;
 	freeifaddrs(all);
@@ -337,60 +332,33 @@ static void count_polled(int users)
 	atomic_store(&av_net_is_open, polled > 0);
 }
 
-/* @users: for whom pollers take its packets */
-static int open_for(const uint8_t address[16], int users)
+int av_net_open(const uint8_t address[16], bool polls)
 {
 	CHANGING;
 	int ret = open_net_address(address);
 
-	if (ret == 0)
-		count_polled(users);
+	if (ret == 0 && polls)
+		count_polled(1);
 	return ret;
 }
 
-/* Nobody finds it any more; who has found it ends what it does there with it. */
-static void hide(struct av_endpoint *e, void (*quiet)(void))
-{
-	remove_endpoint(e);
-	pthread_mutex_unlock(&mutex);
-	quiet();
-	pthread_mutex_lock(&mutex);
-}
-
-/* @quiet: as av_net_manage_close() */
-static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
+void av_net_close(const uint8_t address[16], bool polls, void (*quiet)(void))
 {
 	CHANGING;
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 
-	if (e)
-		count_polled(-users);
+	if (e && polls)
+		count_polled(-1);
 	if (!unuse(e))
 		return;
-	if (quiet)
-		hide(e, quiet);
+	if (quiet) { /* nobody finds it any more, and who has found it ends what it does there */
+		remove_endpoint(e);
+		pthread_mutex_unlock(&mutex);
+		quiet();
+		pthread_mutex_lock(&mutex);
+	}
 	close_endpoint(e);
 	end_opening();
-}
-
-int av_net_open(const uint8_t address[16])
-{
-	return open_for(address, 1);
-}
-
-void av_net_close(const uint8_t address[16])
-{
-	close_for(address, 1, NULL);
-}
-
-int av_net_manage_open(const uint8_t address[16])
-{
-	return open_for(address, 0);
-}
-
-void av_net_manage_close(const uint8_t address[16], void (*quiet)(void))
-{
-	close_for(address, 0, quiet);
 }
 
 bool av_net_has_moved(const uint8_t address[16])

@@ -131,7 +131,7 @@ static void delete_wire(struct av_wire *w)
 		return;
 	drop_memberships(w, NULL);
 	for (uint32_t i = 0; i < w->addresses; i++)
-		av_net_close(w->address[i]);
+		av_net_close(w->address[i], true, NULL);
 	if (w->active)
 		av_window_active(w->route.window, false);
 	av_wire_route_close(&w->route);
@@ -279,7 +279,7 @@ static void open_wire_address(struct av_wire *w, const union ibv_gid *gid)
 
 	if (is_open(w, gid->raw))
 		return;
-	err = av_net_open(gid->raw);
+	err = av_net_open(gid->raw, true);
 	if (err) {
 		w->unopened = err;
 		if (err == -EBUSY) /* it would not even receive, and its program hears nothing */

@@ -54,6 +54,28 @@ static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 	return av_sq_slot(a->end, request);
 }
 
+void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn)
+{
+	uint32_t request;
+
+	AV_ASSERT_HELD(&end->qp->req_lock);
+	w->credits_used = w->credits_acked;
+	for (request = end->qp->sq_next; request != w->begun_end; request++) {
+		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
+		int32_t distance = av_psn_distance(av_wire_begun_at(end, w, request)->first, psn);
+
+		if (!wqe || distance < (int32_t)av_wire_packets_of(w, wqe)) {
+			w->begun = distance > 0 ? (uint32_t)distance : 0;
+			break;
+		}
+		w->credits_used += av_wr_opcode(wqe->opcode)->receives;
+	}
+	if (request == w->begun_end)
+		w->begun = 0;
+	w->next = request;
+	end->qp->next_psn = psn;
+}
+
 /* What was to be repeated has arrived meanwhile: go on behind it. */
 static void skip_acked_repeats(const struct answer *a)
 {
@@ -209,25 +231,23 @@ static bool has_answer_length(const struct answer *a, const struct av_packet *p,
 /* Turn to the next packet, if it goes on with the answer to a READ, of which @before has come. */
 static bool take_more(struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
 {
-	const struct answer this = *a;
 	const struct av_packet *p = a->next < a->behind ? &a->next->packet : NULL;
 
 	if (!p || before >= wqe->bytes || p->psn != AV_PSN_AFTER(a->p->psn, 1) ||
 	    av_psn_distance(p->psn, a->w->sent) <= 0 || wqe->opcode != IBV_WR_RDMA_READ ||
 	    av_opcode_info(p->opcode)->operation != AV_OP_READ_RESPONSE ||
-	    !has_answer_length(a, p, wqe, before) || !av_wire_is_peer(a->end, a->next))
+	    (p->syndrome & SYNDROME_KIND) != KIND_ACK || !has_answer_length(a, p, wqe, before) ||
+	    !av_wire_is_peer(a->end, a->next))
 		return false;
 	turn_to(a, p);
-	if (is_refusal(a)) {
-		*a = this;
-		return false;
-	}
 	a->next++;
 	return true;
 }
 
 static void result(struct answer *a, const void *bytes, uint32_t length)
 {
+	const enum av_operation operation = av_opcode_info(a->p->opcode)->operation;
+	const struct av_packet_kind *kind;
 	struct iovec run[AV_MAX_SGE];
 	const struct av_sq_wqe *wqe;
 	struct av_wire *w = a->w;
@@ -241,7 +261,8 @@ static void result(struct answer *a, const void *bytes, uint32_t length)
 		return;
 	}
 	wqe = head(a, &first);
-	if (!wqe || !av_wr_opcode(wqe->opcode)->answered)
+	kind = wqe ? av_packet_kind(wqe->opcode) : NULL;
+	if (!kind || kind->answer != operation)
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
 	if (av_wire_payload_bytes(w, a->p) != length ? length != wqe->bytes
@@ -269,29 +290,11 @@ static void result(struct answer *a, const void *bytes, uint32_t length)
 	skip_acked_repeats(a);
 }
 
-/* Does an answer of this kind belong to the request at @psn? */
-static bool is_expected_answer(const struct answer *a, const struct av_opcode *info)
-{
-	uint32_t request = a->end->qp->sq_next;
-
-	for (; request != a->w->begun_end; request++) {
-		const struct av_sq_wqe *wqe = av_sq_slot(a->end, request);
-		uint32_t first = av_wire_begun_at(a->end, a->w, request)->first;
-		const struct av_packet_kind *kind = wqe ? av_packet_kind(wqe->opcode) : NULL;
-
-		if (!kind)
-			return false;
-		if (av_psn_distance(first, a->p->psn) < (int32_t)av_wire_packets_of(a->w, wqe))
-			return kind->answer == (enum av_operation)info->operation;
-	}
-	return false;
-}
-
 static void handle_answer(struct answer *a, const struct av_opcode *info)
 {
 	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
-	else if (is_refusal(a) || !is_expected_answer(a, info))
+	else if (is_refusal(a))
 		return; /* a result refuses nothing */
 	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));

@@ -86,10 +86,9 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 
 static void carried_ack_arrived(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
-	const uint32_t carried = packet->packet.carried;
 	const struct av_packet ack = {.opcode = AV_OPCODE_ACK,
-				      .syndrome = (uint8_t)(carried >> 24),
-				      .psn = carried & AV_PSN_MASK};
+				      .syndrome = (uint8_t)(packet->packet.carried >> 24),
+				      .psn = packet->packet.carried & AV_PSN_MASK};
 
 	av_wire_answered(end, packet, 1, &ack);
 }

@@ -42,7 +42,7 @@ int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah
 	route->window = av_window_join(route->path.dst);
 	if (!route->window)
 		return ENOMEM;
-	err = -av_net_open(route->path.src);
+	err = -av_net_open(route->path.src, true);
 	if (err == 0)
 		return 0;
 	av_net_warn(route->path.src, -err);
@@ -55,7 +55,7 @@ void av_wire_route_close(struct av_wire_route *route)
 {
 	if (!route->window)
 		return;
-	av_net_close(route->path.src);
+	av_net_close(route->path.src, true, NULL);
 	av_window_leave(route->window);
 	route->window = NULL;
 }
@@ -134,10 +134,7 @@ void av_window_leave(struct av_window *w)
 
 void av_window_active(struct av_window *w, bool active)
 {
-	if (active)
-		atomic_fetch_add_explicit(&w->active, 1, memory_order_relaxed);
-	else
-		atomic_fetch_sub_explicit(&w->active, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->active, active ? 1 : -1u, memory_order_relaxed);
 }
 
 bool av_window_is_alone(const struct av_window *w)
@@ -263,9 +260,8 @@ uint64_t av_wire_let_leave(uint64_t now_ns)
 	waiting_count = 0;
 	pthread_mutex_unlock(&mutex);
 	for (unsigned int i = 0; i < count; i++) {
-		atomic_store(&end[i].qp->listed,
-			     0);	/* then looks: what begins now is listed anew */
-		av_gather_end(&end[i]); /* it may take the acknowledgement along */
+		atomic_store(&end[i].qp->listed, 0); /* what begins from now on is listed anew */
+		av_gather_end(&end[i]);		     /* it may take the acknowledgement along */
 		due = av_wire_acknowledge(&end[i], now_ns);
 		if (due == UINT64_MAX)
 			av_seg_put(end[i].seg);

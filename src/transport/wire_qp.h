@@ -178,15 +178,12 @@ struct av_wire {
 	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
 	bool not_ready; /* that packet was refused for want of a receive request */
 	_Atomic bool ack_pending; /* acknowledgement due; read without @resp_lock */
-	uint64_t due_ns; /* it waits that long for a message to carry it; 0: it does not wait */
-	/* Messages in a row that the program answered in time; < 0 after an acknowledgement has
-	   waited in vain */
-	int8_t pays;
+	uint64_t due_ns;    /* it waits that long for a message to carry it; 0: it does not wait */
+	int8_t pays;	    /* messages in a row, answered in time; < 0: one has waited in vain */
 	_Atomic bool spoke; /* the program has posted since the last message; no lock to read */
-	_Atomic bool
-		carries_acks; /* @reads_carried, and so does the peer; read without @resp_lock */
-	uint64_t notified_ns; /* when the last congestion notification was sent */
-	uint32_t answered;    /* free-running */
+	_Atomic bool carries_acks; /* the peer reads them, too; read without @resp_lock */
+	uint64_t notified_ns;	   /* when the last congestion notification was sent */
+	uint32_t answered;	   /* free-running */
 	struct av_wire_answer kept[AV_MAX_RD_ATOM];
 };
 

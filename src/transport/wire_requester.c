@@ -79,7 +79,7 @@ static uint32_t interface_room(struct sending *s)
 	if (s->left == 0) {
 		flush_send_burst(s);
 		s->full = waits && !av_net_has_room(&s->w->route.path);
-		s->left = s->full ? 0 : av_net_room(s->w->mtu);
+		s->left = s->full ? 0 : 2 * av_net_full_send(s->w->mtu);
 	}
 	return s->left;
 }
@@ -119,28 +119,6 @@ void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault)
 		av_finish_fail(end, &nobody, wqe, fault);
 	else
 		av_finish_error(end);
-}
-
-void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn)
-{
-	uint32_t request;
-
-	AV_ASSERT_HELD(&end->qp->req_lock);
-	w->credits_used = w->credits_acked;
-	for (request = end->qp->sq_next; request != w->begun_end; request++) {
-		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
-		int32_t distance = av_psn_distance(av_wire_begun_at(end, w, request)->first, psn);
-
-		if (!wqe || distance < (int32_t)av_wire_packets_of(w, wqe)) {
-			w->begun = distance > 0 ? (uint32_t)distance : 0;
-			break;
-		}
-		w->credits_used += av_wr_opcode(wqe->opcode)->receives;
-	}
-	if (request == w->begun_end)
-		w->begun = 0;
-	w->next = request;
-	end->qp->next_psn = psn;
 }
 
 /* --- time ------------------------------------------------------------------------ */

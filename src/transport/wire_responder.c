@@ -354,12 +354,6 @@ static void execute_payload(struct arrival *a)
 		a->w->coming = before;
 }
 
-/* Is packet @index of the READ's answer one that was sent before? */
-static bool is_again(const struct arrival *a, uint32_t index)
-{
-	return av_psn_distance(a->end->qp->expected_psn, a->w->read.request.psn + index) < 0;
-}
-
 /*
  * Put the next packets of a READ's answer, which are sent together, and read the payload of all
  * into them at once. Return: false: they have no memory, or are refused
@@ -367,15 +361,17 @@ static bool is_again(const struct arrival *a, uint32_t index)
 static bool put_read_run(struct arrival *a, const struct av_wire_message *m, uint32_t until)
 {
 	uint32_t next = a->w->read.next, n = 0;
+	int32_t again = av_psn_distance(a->p->psn + next, a->end->qp->expected_psn);
 	uint64_t before = (uint64_t)next * a->w->mtu;
 	struct iovec place[AV_MAX_SGE];
 	struct av_packet p;
 
+	if (again > 0 && (uint32_t)again < until - next) /* only those that were sent before */
+		until = next + (uint32_t)again;
 	a->head.bytes = 0;
 	for (; n < AV_MAX_SGE && next + n < until; n++) {
 		(void)av_wire_packet(m, next + n, &p);
-		if (n > 0 && (av_net_begins_send(a->answers, &p) ||
-			      is_again(a, next) != is_again(a, next + n)))
+		if (n > 0 && av_net_begins_send(a->answers, &p))
 			break;
 		place[n] = (struct iovec){put_answer_packet(a, &p), p.payload_bytes};
 		if (!place[n].iov_base)
@@ -389,8 +385,7 @@ static bool put_read_run(struct arrival *a, const struct av_wire_message *m, uin
 		.message = &a->w->read.source,
 		.before = before,
 		.whole = next == 0 ? a->p->length : 0,
-		.more = before + a->head.bytes < a->p->length,
-		.again = is_again(a, next),
+		.more = before + a->head.bytes<a->p->length, .again = again> 0,
 	};
 	if (execute_arrived_fragment(a)) {
 		a->w->read.next += n;
@@ -403,24 +398,17 @@ static bool put_read_run(struct arrival *a, const struct av_wire_message *m, uin
 	return false;
 }
 
-static struct av_wire_message answer_of(const struct arrival *a)
+/* Put packets until the answer is given, or refused, or @until is the next one. */
+static void put_read_responses(struct arrival *a, uint32_t until)
 {
 	struct av_wire_message m = wire_answer(a, AV_OP_READ_RESPONSE);
-	uint32_t end = AV_PSN_AFTER(a->p->psn, a->w->read.packets);
+	struct av_wire_read *r = &a->w->read;
+	uint32_t end = AV_PSN_AFTER(a->p->psn, r->packets);
 
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
 	m.head.msn = AV_PSN_AFTER(m.head.msn, av_psn_distance(a->end->qp->expected_psn, end) > 0);
 	m.head.syndrome = av_wire_credits(a->end);
-	return m;
-}
-
-/* Put packets until the answer is given, or refused, or @until is the next one. */
-static void put_read_responses(struct arrival *a, uint32_t until)
-{
-	struct av_wire_message m = answer_of(a);
-	struct av_wire_read *r = &a->w->read;
-
 	while (r->next < until)
 		if (!put_read_run(a, &m, until))
 			r->next = r->packets;
@@ -434,23 +422,13 @@ static bool answers(const struct av_qp_ref *end)
 	return AV_RESPONDER_ANSWERS(state) && end->qp->type != IBV_QPT_XRC_SEND;
 }
 
-/* What came meanwhile has to come again. */
-static void read_answered(struct arrival *a)
-{
-	if (!a->w->read.dropped || !answers(a->end))
-		return;
-	a->w->read.dropped = false;
-	a->w->nak_sent = true;
-	answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
-}
-
 /*
  * Answer for one turn. A long answer waits for others, and for the interface to have room. The
  * timer gives it its next turn. Return: when that is; UINT64_MAX: it has been given
  */
 static uint64_t answer_read(struct arrival *a)
 {
-	uint32_t step = av_net_room(a->w->mtu);
+	uint32_t step = 2 * av_net_full_send(a->w->mtu);
 	struct av_wire_read *r = &a->w->read;
 	bool room = true;
 
@@ -462,12 +440,15 @@ static uint64_t answer_read(struct arrival *a)
 			put_read_responses(a, r->next + (left < step ? left : step));
 	}
 	atomic_store(&a->end->qp->reading, r->next < r->packets);
-	if (r->next == r->packets) {
-		read_answered(a);
-		return UINT64_MAX;
+	if (r->next < r->packets)
+		return av_now_ns() +
+		       (room ? 0 : av_retry_limits_of(&a->end->qp->attr, AV_WAIT_FULL).interval_ns);
+	if (r->dropped && answers(a->end)) { /* what came meanwhile has to come again */
+		r->dropped = false;
+		a->w->nak_sent = true;
+		answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
 	}
-	return av_now_ns() +
-	       (room ? 0 : av_retry_limits_of(&a->end->qp->attr, AV_WAIT_FULL).interval_ns);
+	return UINT64_MAX;
 }
 
 static void execute_read(struct arrival *a)

@@ -22,8 +22,7 @@ uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_
 /* --- solving for the identification ---------------------------------------------- */
 
 /* A CRC is a polynomial over GF(2) modulo P. Highest bit: that of x^0; lowest: of x^31. */
-#define P   0xedb88320u /* without its x^32 */
-#define ONE 0x80000000u
+#define P 0xedb88320u /* without its x^32 */
 
 /*
  * A change of the identification, C(x), before n more bytes changes the CRC by

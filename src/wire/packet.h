@@ -145,8 +145,7 @@ enum av_tail {
 
 struct av_opcode {
 	const char *name; /* NULL: no such opcode */
-	uint16_t headers; /* bit mask of enum av_header, but for those of each request of a service
-			   */
+	uint16_t headers; /* bits of enum av_header, without those of its service */
 	uint8_t operation, place, tail;
 	bool response;
 	bool payload; /* may have payload */

@@ -15,8 +15,8 @@ TEST(a_burst_arrives)
 
 	own_address(path.src, 0);
 	own_address(path.dst, 1);
-	assert_int_equal(av_net_open(path.src), 0);
-	assert_int_equal(av_net_open(path.dst), 0);
+	assert_int_equal(av_net_open(path.src, true), 0);
+	assert_int_equal(av_net_open(path.dst, true), 0);
 	assert_int_equal(send_burst(&path, qpn, bytes, AV_ARRAY_SIZE(bytes)), 0);
 	wait_kept(AV_ARRAY_SIZE(bytes));
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(bytes); i++) {
@@ -24,8 +24,8 @@ TEST(a_burst_arrives)
 		assert_path(i, &path);
 		assert_false(av_net_is_congested(&kept[i].p.path));
 	}
-	av_net_close(path.dst);
-	av_net_close(path.src);
+	av_net_close(path.dst, true, NULL);
+	av_net_close(path.src, true, NULL);
 	assert_false(atomic_load(&av_net_is_open));
 	leave(ref);
 }
@@ -40,11 +40,11 @@ TEST(without_descriptors)
 
 	own_address(own, 0);
 	all = few_descriptors(0);
-	ret = av_net_open(own);
+	ret = av_net_open(own, true);
 	setrlimit(RLIMIT_NOFILE, &all);
 	assert_int_equal(ret, -EMFILE);
-	assert_int_equal(av_net_open(own), 0);
-	av_net_close(own);
+	assert_int_equal(av_net_open(own, true), 0);
+	av_net_close(own, true, NULL);
 	leave(ref);
 }
 

@@ -112,8 +112,8 @@ static void begin(void)
 	close(tell[0]);
 	wait_for(&owner->ref, 1);
 	self = enter();
-	assert_int_equal(av_net_open(path.src), 0);
-	assert_int_equal(av_net_open(path.dst), 0);
+	assert_int_equal(av_net_open(path.src, true), 0);
+	assert_int_equal(av_net_open(path.dst, true), 0);
 	misrouted_before = av_net_counted(AV_NET_MISROUTED);
 	stop_owner();
 }
@@ -125,8 +125,8 @@ static void end(int signal)
 	close(tell[1]);
 	assert_int_equal(kill(pid, signal), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	av_net_close(path.dst);
-	av_net_close(path.src);
+	av_net_close(path.dst, true, NULL);
+	av_net_close(path.src, true, NULL);
 	leave(self);
 }
 

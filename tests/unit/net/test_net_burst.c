@@ -378,7 +378,7 @@ static int begin(void **state)
 	ref = enter();
 	own_address(path.src, 0);
 	own_address(path.dst, 1);
-	assert_int_equal(av_net_open(path.src), 0);
+	assert_int_equal(av_net_open(path.src, true), 0);
 	far_end = plain_socket(path.dst, AV_ROCE_PORT);
 	return setsockopt(far_end, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) ||
 	       setsockopt(far_end, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)) ||
@@ -388,7 +388,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	close(far_end);
-	av_net_close(path.src);
+	av_net_close(path.src, true, NULL);
 	leave(ref);
 	return remove_folder(state);
 }

@@ -64,13 +64,13 @@ static void be_member(unsigned int i, const int done[2], const int go[2])
 	number = i;
 	av_net_receive_by(&receiver);
 	own_address(own, 1);
-	assert_int_equal(av_net_open(own), 0);
+	assert_int_equal(av_net_open(own, true), 0);
 	assert_int_equal(av_net_join(own, i == MEMBERS - 1 ? other_group : group), 0);
 	assert_int_equal(write(done[1], "", 1), 1);
 	close(go[1]);
 	(void)!read(go[0], &byte, 1);
 	av_net_leave(own, i == MEMBERS - 1 ? other_group : group);
-	av_net_close(own);
+	av_net_close(own, true, NULL);
 	leave(ref);
 	_exit(0);
 }
@@ -99,7 +99,7 @@ TEST(every_member_gets_one_copy)
 	number = MEMBERS;
 	av_net_receive_by(&receiver);
 	own_address(own, 0);
-	assert_int_equal(av_net_open(own), 0);
+	assert_int_equal(av_net_open(own, true), 0);
 	assert_int_equal(av_net_join(own, group), 0); /* the sender gets a copy, too */
 	for (unsigned int n = 1; n <= PACKETS; n++) {
 		assert_int_equal(send_to(group, GROUP_QPN), 0);
@@ -118,7 +118,7 @@ TEST(every_member_gets_one_copy)
 	close(done[0]);
 	close(done[1]);
 	av_net_leave(own, group);
-	av_net_close(own);
+	av_net_close(own, true, NULL);
 	leave(ref);
 }
 
@@ -134,7 +134,7 @@ TEST(what_is_not_for_a_group)
 	number = 0;
 	atomic_store(&got[0], 0);
 	own_address(own, 0);
-	assert_int_equal(av_net_open(own), 0);
+	assert_int_equal(av_net_open(own, true), 0);
 	assert_int_equal(av_net_join(own, group), 0);
 	assert_int_equal(send_to(group, qpn), 0);
 	assert_int_equal(send_to(own, GROUP_QPN), 0);
@@ -149,7 +149,7 @@ TEST(what_is_not_for_a_group)
 	assert_true(WAIT_UNTIL(av_net_counted(AV_NET_NOBODY) >= nobody + 3, PATIENCE_MS));
 	assert_int_equal(av_net_counted(AV_NET_NOBODY), nobody + 3);
 	av_net_leave(own, group);
-	av_net_close(own);
+	av_net_close(own, true, NULL);
 	leave(ref);
 }
 
@@ -164,8 +164,8 @@ TEST(users_of_a_group)
 	atomic_store(&got[0], 0);
 	own_address(own, 0);
 	own_address(other, OTHER_ADDRESS);
-	assert_int_equal(av_net_open(own), 0);
-	assert_int_equal(av_net_open(other), 0);
+	assert_int_equal(av_net_open(own, true), 0);
+	assert_int_equal(av_net_open(other, true), 0);
 	assert_int_equal(av_net_join(own, group), 0);
 	assert_int_equal(av_net_join(other, group), 0);
 	for (uint32_t users = 2; users > 0; users--) {
@@ -178,8 +178,8 @@ TEST(users_of_a_group)
 	assert_int_equal(send_to(group, GROUP_QPN), 0);
 	expect_got(0, 3); /* the one before was nobody's */
 	av_net_leave(own, group);
-	av_net_close(other);
-	av_net_close(own);
+	av_net_close(other, true, NULL);
+	av_net_close(own, true, NULL);
 	leave(ref);
 }
 

@@ -252,7 +252,7 @@ TEST(over_ipv6)
 				   .hop_limit = 7,
 				   .flow_label = 0x54321};
 	unsigned int received = atomic_load(&kept_count);
-	int ret = av_net_open(path.src);
+	int ret = av_net_open(path.src, true);
 
 	(void)state;
 	if (ret == -EADDRNOTAVAIL) /* IPv6 is off */
@@ -265,7 +265,7 @@ TEST(over_ipv6)
 		assert_kept(received + i, qpn, i, bytes[i]);
 		assert_path(received + i, &path);
 	}
-	av_net_close(path.src);
+	av_net_close(path.src, true, NULL);
 }
 
 /* An address has users, and its socket goes with the last. */
@@ -275,15 +275,15 @@ TEST(users_of_an_address)
 
 	(void)state;
 	memcpy(path.src, own, 16);
-	assert_int_equal(av_net_open(own), 0);
-	av_net_close(own);
+	assert_int_equal(av_net_open(own, true), 0);
+	av_net_close(own, true, NULL);
 	assert_true(atomic_load(&av_net_is_open));
-	av_net_close(own);
+	av_net_close(own, true, NULL);
 	assert_false(atomic_load(&av_net_is_open));
 	assert_null(av_net_burst(&path, "any0"));
 	assert_false(av_net_poll());
-	av_net_close(own); /* changes nothing */
-	assert_int_equal(av_net_open(own), 0);
+	av_net_close(own, true, NULL); /* changes nothing */
+	assert_int_equal(av_net_open(own, true), 0);
 	assert_int_equal(av_net_own(own, qpn), 0);
 }
 
@@ -296,15 +296,15 @@ TEST(addresses_that_cannot_be_had)
 	own_address(address, 2);
 	taken = plain_socket(address,
 			     AV_ROCE_PORT); /* without SO_REUSEPORT, as another user's is */
-	assert_int_equal(av_net_open(address), -EADDRINUSE);
+	assert_int_equal(av_net_open(address, true), -EADDRINUSE);
 	close(taken);
 	taken = shared_socket(address); /* as that of another directory's process is */
-	assert_int_equal(av_net_open(address), -EADDRINUSE);
+	assert_int_equal(av_net_open(address, true), -EADDRINUSE);
 	close(taken);
-	assert_int_equal(av_net_open(address), 0);
-	av_net_close(address);
+	assert_int_equal(av_net_open(address, true), 0);
+	av_net_close(address, true, NULL);
 	memcpy(address + 12, (const uint8_t[]){192, 0, 2, 250}, 4);
-	assert_int_equal(av_net_open(address), -EADDRNOTAVAIL);
+	assert_int_equal(av_net_open(address, true), -EADDRNOTAVAIL);
 	assert_int_equal(av_net_join(own, own), -EADDRNOTAVAIL); /* no group */
 	assert_int_equal(av_net_join(address, own), -EADDRNOTAVAIL);
 }
@@ -338,9 +338,9 @@ TEST(a_forked_child)
 #ifndef __SANITIZE_THREAD__ /* which has no threads in a child of several */
 		leave(enter());
 		(void)enter();
-		if (av_net_open(own))
+		if (av_net_open(own, true))
 			_exit(2);
-		av_net_close(own);
+		av_net_close(own, true, NULL);
 #endif
 		_exit(0);
 	}
@@ -373,7 +373,7 @@ TEST(the_program_closes_our_sockets)
 	close_sockets();
 	assert_int_equal(send_burst(&path, qpn, &bytes, 1), -EBADF);
 	assert_false(av_net_poll());
-	av_net_close(own);
+	av_net_close(own, true, NULL);
 	assert_false(atomic_load(&av_net_is_open));
 }
 
@@ -386,7 +386,7 @@ static int begin(void **state)
 	ref = enter();
 	qpn = new_qpn(ref);
 	stranger = plain_socket(theirs, PORT);
-	return av_net_open(own) || av_net_own(own, qpn);
+	return av_net_open(own, true) || av_net_own(own, qpn);
 }
 
 static int end(void **state)

@@ -62,12 +62,12 @@ static void be_member(struct member *m, bool own)
 	close(m->tell[1]);
 	for (unsigned int i = 0; i < QPS; i++)
 		m->qpn[i] = new_qpn(ref);
-	assert_int_equal(av_net_open(path.dst), 0);
+	assert_int_equal(av_net_open(path.dst, true), 0);
 	for (unsigned int i = 0; own && i < QPS; i++)
 		assert_int_equal(av_net_own(path.dst, m->qpn[i]), 0);
 	atomic_store(&m->ready, true);
 	(void)!read(m->tell[0], &byte, 1);
-	av_net_close(path.dst);
+	av_net_close(path.dst, true, NULL);
 	leave(ref);
 	_exit(0);
 }
@@ -156,12 +156,12 @@ static void begin(unsigned int members, bool own)
 	for (unsigned int i = 0; i < members; i++)
 		add(&member[i], own);
 	sender = enter(); /* behind the forks, since it has a thread */
-	assert_int_equal(av_net_open(path.src), 0);
+	assert_int_equal(av_net_open(path.src, true), 0);
 }
 
 static void end(void)
 {
-	av_net_close(path.src);
+	av_net_close(path.src, true, NULL);
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		if (member[i].pid)
 			leaves(&member[i]);

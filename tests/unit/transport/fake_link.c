@@ -405,22 +405,14 @@ void av_net_manage_by(const struct av_net_manager *m)
 	manager = m;
 }
 
-int av_net_open(const uint8_t address[16])
+int av_net_open(const uint8_t address[16], bool polls)
 {
+	if (!polls)
+		setting->moved[host_of(address)] = false;
 	return 0;
 }
 
-void av_net_close(const uint8_t address[16])
-{
-}
-
-int av_net_manage_open(const uint8_t address[16])
-{
-	setting->moved[host_of(address)] = false;
-	return 0;
-}
-
-void av_net_manage_close(const uint8_t address[16], void (*quiet)(void))
+void av_net_close(const uint8_t address[16], bool polls, void (*quiet)(void))
 {
 }
 
@@ -582,11 +574,6 @@ bool av_net_has_room(const struct av_net_path *path)
 uint32_t av_net_full_send(uint32_t bytes)
 {
 	return BURST;
-}
-
-uint32_t av_net_room(uint32_t bytes)
-{
-	return setting->room ? setting->room : 2 * BURST;
 }
 
 void av_net_icmp_probe(const struct av_net_path *path)
