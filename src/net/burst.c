@@ -104,6 +104,7 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 		return NULL;
 	b->path = *path;
 	b->path.source_port = AV_ROCE_PORT;
+	b->path.identification = 0;
 	b->device = device;
 	b->from = from;
 	b->err = 0;
@@ -115,25 +116,24 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 
 /* --- sending ---------------------------------------------------------------------- */
 
-/* Into the last of @bytes. @identification: that the kernel will write into the IPv4 header */
-static void put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
-		     uint16_t identification)
+/* Into the last of @bytes. */
+static void put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes)
 {
-	struct av_net_path covered = *path;
-
-	covered.identification = identification;
 	bytes -= AV_ICRC_BYTES;
-	av_icrc_put(packet + bytes, av_icrc_of(&covered, packet, bytes));
+	av_icrc_put(packet + bytes, av_icrc_of(path, packet, bytes));
 }
 
 /* Of several that are sent together, the kernel numbers the identifications from 0. */
 static void put_icrcs(struct av_net_burst *b)
 {
 	uint8_t *packet = b->data;
+	unsigned int last = b->packets - 1;
 
-	for (unsigned int i = 1; i < b->packets; i++, packet += b->segment)
-		put_icrc(&b->path, packet, b->segment, (uint16_t)(i - 1));
-	put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
+	for (unsigned int i = 0; i <= last; i++, packet += b->segment) {
+		b->path.identification = (uint16_t)i;
+		put_icrc(&b->path, packet, i < last ? b->segment : b->last);
+	}
+	b->path.identification = 0;
 }
 
 /* Show captures what the kernel has taken. Segments that it cuts are numbered from 0. */
@@ -213,7 +213,7 @@ static int send_singly(struct av_net_burst *b)
 		size_t rest = b->bytes - at, bytes = rest < b->segment ? rest : b->segment;
 		int ret;
 
-		put_icrc(&b->path, b->data + at, bytes, 0);
+		put_icrc(&b->path, b->data + at, bytes);
 		ret = send_burst_bytes(b, b->data + at, bytes, 0);
 		record_burst_result(b, ret, 1);
 		err = err ? err : ret;

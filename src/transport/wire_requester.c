@@ -497,7 +497,8 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 	for (; s->w->begun + r.count < packets && left > 0; left--) {
 		(void)av_wire_packet(m, s->w->begun + r.count, &p);
 		p.filler += m->fills && p.payload_bytes == m->mtu ? more : 0;
-		if (s->left == 0 || r.count == AV_MAX_SGE || av_net_begins_send(s->burst, &p))
+		if (r.count &&
+		    (s->left == 0 || r.count == AV_MAX_SGE || av_net_begins_send(s->burst, &p)))
 			fault = fill_run(s, &r, rest, now);
 		if (fault != AV_FAULT_NONE)
 			return fault;

@@ -306,7 +306,8 @@ static enum av_packet_error get_payload(struct av_packet *p, const struct av_opc
 		return AV_PACKET_PAYLOAD;
 	if (info->operation == AV_OP_ATOMIC_WRITE && bytes != ATOMIC_WRITE_BYTES)
 		return AV_PACKET_PAYLOAD;
-	get_behind(p, info, at, &bytes);
+	if (av_unlikely(p->filler || p->carries))
+		get_behind(p, info, at, &bytes);
 	p->payload = at;
 	p->payload_bytes = (uint32_t)bytes;
 	return AV_PACKET_OK;
