@@ -27,14 +27,14 @@ static void packet(const uint8_t *data, size_t size)
 {
 	uint8_t bytes[AV_PACKET_HEADERS_MAX + 512] = {0};
 	struct av_packet p, again;
-	size_t at;
+	uint8_t *at;
 
 	if (av_packet_get(&p, data, size) != AV_PACKET_OK)
 		return;
-	at = av_packet_put_headers(&p, bytes);
-	CHECK(at + p.payload_bytes + av_packet_padding(p.payload_bytes) == size);
+	at = bytes + av_packet_put_headers(&p, bytes);
 	if (p.payload_bytes)
-		memcpy(bytes + at, p.payload, p.payload_bytes);
+		memcpy(at, p.payload, p.payload_bytes);
+	CHECK(av_packet_put_behind(&p, at + p.payload_bytes) == bytes + size);
 	CHECK(av_packet_get(&again, bytes, size) == AV_PACKET_OK && same(&p, &again));
 }
 
