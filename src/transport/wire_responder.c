@@ -385,7 +385,8 @@ static bool put_read_run(struct arrival *a, const struct av_wire_message *m, uin
 		.message = &a->w->read.source,
 		.before = before,
 		.whole = next == 0 ? a->p->length : 0,
-		.more = before + a->head.bytes<a->p->length, .again = again> 0,
+		.more = a->p->length > before + a->head.bytes,
+		.again = again > 0,
 	};
 	if (execute_arrived_fragment(a)) {
 		a->w->read.next += n;
