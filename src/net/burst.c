@@ -263,6 +263,11 @@ uint32_t av_net_full_send(uint32_t bytes)
 	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
 }
 
+uint32_t av_net_room(uint32_t bytes)
+{
+	return 2 * av_net_full_send(bytes);
+}
+
 /* --- collecting ------------------------------------------------------------------- */
 
 /* A shorter packet ends a send. The receiver's kernel hands all to the owner of the first's QP. */

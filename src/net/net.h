@@ -223,11 +223,12 @@ void av_net_ask(struct av_net_burst *burst);
 void av_net_take_back(struct av_net_burst *burst, uint32_t count);
 
 /*
- * Has the interface's queue room for two full sends? If not, this host sends faster than the
- * interface, and may lose what it sends next. True if the source of @path is not open. Context: one
- * system call, never blocks; any queue pair lock may be held
+ * Has the interface's queue room for av_net_room() more packets, of @bytes of payload each? If not,
+ * this host sends faster than the interface, and may lose what it sends next. True if the source of
+ * @path is not open. Context: one system call, never blocks; any queue pair lock may be held
  */
 bool av_net_has_room(const struct av_net_path *path);
+uint32_t av_net_room(uint32_t bytes);
 
 /*
  * Send the rest of the burst, and free it. Packets that the kernel refuses are lost, as on any

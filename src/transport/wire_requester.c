@@ -79,7 +79,7 @@ static uint32_t interface_room(struct sending *s)
 	if (s->left == 0) {
 		flush_send_burst(s);
 		s->full = waits && !av_net_has_room(&s->w->route.path);
-		s->left = s->full ? 0 : 2 * av_net_full_send(s->w->mtu);
+		s->left = s->full ? 0 : av_net_room(s->w->mtu);
 	}
 	return s->left;
 }

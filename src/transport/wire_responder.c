@@ -429,7 +429,7 @@ static bool answers(const struct av_qp_ref *end)
  */
 static uint64_t answer_read(struct arrival *a)
 {
-	uint32_t step = 2 * av_net_full_send(a->w->mtu);
+	uint32_t step = av_net_room(a->w->mtu);
 	struct av_wire_read *r = &a->w->read;
 	bool room = true;
 

@@ -142,11 +142,10 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
  * "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
 
-#define CRC_BYTES 4u
-#define WIDE	  ((size_t)64) /* bytes of a vector */
-#define VECTORS	  4u
-#define WIDE_MIN  (VECTORS * WIDE)
-#define VECTOR	  __attribute__((target("avx512f,vpclmulqdq")))
+#define WIDE	 ((size_t)64) /* bytes of a vector */
+#define VECTORS	 4u
+#define WIDE_MIN (VECTORS * WIDE)
+#define VECTOR	 __attribute__((target("avx512f,vpclmulqdq")))
 
 /* x^(n + 32) and x^(n - 32) mod P, bits reversed and shifted by one: so far bytes are carried. */
 #define BY_64  0x1c6e41596, 0x154442bd4 /* n = 512 bits */
@@ -157,11 +156,6 @@ VECTOR static inline __m512i carry(__m512i sum, __m512i powers, __m512i next)
 {
 	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, powers, 0x00),
 					 _mm512_clmulepi64_epi128(sum, powers, 0x11), next, 0x96);
-}
-
-static bool has_wide(void)
-{
-	return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
 }
 
 /*
@@ -178,7 +172,7 @@ VECTOR static uint32_t wide_crc32(const uint8_t *head, size_t head_bytes, const 
 	__m512i sum[VECTORS];
 
 	/* A CRC begins with ones: those of @head become zeros. */
-	memcpy(begin + zeros + CRC_BYTES, head + CRC_BYTES, head_bytes - CRC_BYTES);
+	memcpy(begin + zeros + AV_ICRC_BYTES, head + AV_ICRC_BYTES, head_bytes - AV_ICRC_BYTES);
 	memcpy(begin + zeros + head_bytes, from, first);
 	for (size_t i = 0; i < VECTORS; i++)
 		sum[i] = _mm512_loadu_si512(begin + i * WIDE);
@@ -220,7 +214,8 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 	packet += BTH_BYTES;
 	bytes -= BTH_BYTES;
 #ifdef WIDE
-	if (bytes >= WIDE_MIN && has_wide())
+	if (bytes >= WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
+	    __builtin_cpu_supports("avx512f"))
 		return wide_crc32(head, head_bytes, packet, bytes);
 #endif
 	return libdeflate_crc32(libdeflate_crc32(0, head, head_bytes), packet, bytes);

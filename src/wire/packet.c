@@ -283,8 +283,7 @@ uint8_t *av_packet_put_behind(const struct av_packet *p, uint8_t *to)
 static void get_behind(struct av_packet *p, const struct av_opcode *info, const uint8_t *at,
 		       size_t *bytes)
 {
-	bool may =
-		(p->opcode & ~LOW_BITS) == AV_SERVICE_RC && info->operation <= AV_OP_READ_RESPONSE;
+	bool may = p->opcode >> 5 == AV_SERVICE_RC >> 5 && info->operation != AV_OP_ATOMIC_WRITE;
 	uint8_t filler = p->filler && may && *bytes > 0 ? at[*bytes - 1] : 0;
 
 	p->filler = filler % 4 == 0 && filler <= *bytes ? filler : 0;

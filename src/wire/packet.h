@@ -217,7 +217,7 @@ enum av_packet_error {
  * (docs/WIRE.md). Flags of the BTH say so, which others send as 0 and ignore. First a carried
  * acknowledgement, of SEND and RDMA WRITE. Then a filler, a multiple of four bytes: the kernel
  * sends packets together that are equally long, so those with shorter headers than the first of
- * their message get zeros, and a last byte that says how many bytes that are.
+ * their message get zeros, and a last byte that says how many bytes there are.
  */
 #define AV_CARRIED_BYTES 4u
 

@@ -576,6 +576,11 @@ uint32_t av_net_full_send(uint32_t bytes)
 	return BURST;
 }
 
+uint32_t av_net_room(uint32_t bytes)
+{
+	return setting->room ? setting->room : BURST;
+}
+
 void av_net_icmp_probe(const struct av_net_path *path)
 {
 }
