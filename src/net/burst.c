@@ -400,28 +400,19 @@ void av_net_icmp_probe(const struct av_net_path *path)
 	start_route_probe(q, path);
 }
 
-static int read_route_probe(const struct question *q)
-{
-	socklen_t bytes = sizeof(int);
-	int fd, err = 0;
-
-	if (q->known)
-		return q->known;
-	fd = av_own_fd(&q->socket);
-	if (fd < 0 || av_raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
-		return 0;
-	return -err;
-}
-
 int av_net_icmp_error(const struct av_net_path *path)
 {
 	AV_ERRNO_KEPT;
 	AV_LOCKED(&question_mutex);
 	struct question *q = question_of(path);
+	socklen_t bytes = sizeof(int);
+	int fd, err = 0;
 
 	if (memcmp(q->src, path->src, 16) != 0 || memcmp(q->dst, path->dst, 16) != 0)
 		return 0;
-	q->known = read_route_probe(q); /* to others with the same path, too */
+	fd = q->known ? -1 : av_own_fd(&q->socket);
+	if (fd >= 0 && av_raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes) == 0)
+		q->known = -err; /* to others with the same path, too */
 	av_own_fd_close(&q->socket);
 	return q->known;
 }

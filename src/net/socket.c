@@ -244,30 +244,23 @@ static int load_cmsg_int(const struct cmsghdr *c)
 	return value;
 }
 
+static bool tells(const struct cmsghdr *c, int level, int type)
+{
+	return c->cmsg_level == level && c->cmsg_type == type;
+}
+
 static void take_note(struct av_gro_split *cut, const struct cmsghdr *c)
 {
 	int value = load_cmsg_int(c);
 
-	switch (c->cmsg_level) {
-	case SOL_UDP:
-		if (c->cmsg_type == UDP_GRO && value > 0)
-			cut->segment = (size_t)value;
-		break;
-	case IPPROTO_IP:
-		if (c->cmsg_type == IP_TOS)
-			cut->path.traffic_class = (uint8_t)value;
-		else if (c->cmsg_type == IP_TTL)
-			cut->path.hop_limit = (uint8_t)value;
-		break;
-	case IPPROTO_IPV6:
-		if (c->cmsg_type == IPV6_TCLASS)
-			cut->path.traffic_class = (uint8_t)value;
-		else if (c->cmsg_type == IPV6_HOPLIMIT)
-			cut->path.hop_limit = (uint8_t)value;
-		else if (c->cmsg_type == V6_FLOWINFO)
-			cut->path.flow_label = ntohl((uint32_t)value) & 0xfffff;
-		break;
-	}
+	if (tells(c, IPPROTO_IP, IP_TOS) || tells(c, IPPROTO_IPV6, IPV6_TCLASS))
+		cut->path.traffic_class = (uint8_t)value;
+	else if (tells(c, IPPROTO_IP, IP_TTL) || tells(c, IPPROTO_IPV6, IPV6_HOPLIMIT))
+		cut->path.hop_limit = (uint8_t)value;
+	else if (tells(c, IPPROTO_IPV6, V6_FLOWINFO))
+		cut->path.flow_label = ntohl((uint32_t)value) & 0xfffff;
+	else if (tells(c, SOL_UDP, UDP_GRO) && value > 0)
+		cut->segment = (size_t)value;
 }
 
 bool av_datagram_get(struct av_gro_split *cut, const struct av_endpoint *e, struct mmsghdr *got)

@@ -101,13 +101,11 @@ static bool record_membership(struct av_wire *w, const uint8_t address[16], cons
 /* @group: NULL: any */
 static void drop_memberships(struct av_wire *w, const uint8_t *group)
 {
-	for (uint32_t i = 0; i < w->joined_count;) {
+	for (uint32_t i = w->joined_count; i-- > 0;) {
 		struct av_wire_joined j = w->joined[i];
 
-		if (group && !is_group(&j, group)) {
-			i++;
+		if (group && !is_group(&j, group))
 			continue;
-		}
 		w->joined[i] = w->joined[--w->joined_count];
 		av_net_leave(j.address, j.group);
 	}
@@ -205,10 +203,7 @@ int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 	struct av_wire *w;
 	int err = make_connected(end, attr, &w);
 
-	if (err)
-		return err;
-	err = keep_wire(end, w);
-	if (err)
+	if (!err && (err = keep_wire(end, w)))
 		delete_wire(w);
 	return err;
 }

@@ -171,28 +171,16 @@ static void handle_nak(const struct answer *a, uint8_t nak)
 
 static void acknowledgement(const struct answer *a)
 {
-	uint8_t syndrome = a->p->syndrome;
+	uint8_t kind = a->p->syndrome & SYNDROME_KIND;
 
-	switch (syndrome & SYNDROME_KIND) {
-	case KIND_ACK:
-		if (!acknowledged(a, AV_PSN_AFTER(a->p->psn, 1)))
-			gap(a);
+	if (kind != KIND_ACK && kind != KIND_RNR_NAK && kind != KIND_NAK)
 		return;
-	case KIND_RNR_NAK:
-		if (!acknowledged(a, a->p->psn))
-			gap(a);
-		else if (a->w->acked == a->p->psn && !a->w->waits)
-			receiver_not_ready(a);
-		return;
-	case KIND_NAK:
-		if (!acknowledged(a, a->p->psn))
-			gap(a);
-		else
-			handle_nak(a, syndrome);
-		return;
-	default:
-		return;
-	}
+	if (!acknowledged(a, AV_PSN_AFTER(a->p->psn, kind == KIND_ACK)))
+		gap(a);
+	else if (kind == KIND_NAK)
+		handle_nak(a, a->p->syndrome);
+	else if (kind == KIND_RNR_NAK && a->w->acked == a->p->psn && !a->w->waits)
+		receiver_not_ready(a);
 }
 
 /* --- results --------------------------------------------------------------------- */

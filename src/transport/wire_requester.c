@@ -45,8 +45,7 @@ static int32_t room(const struct av_qp_ref *end, const struct av_wire *w)
 
 static void flush_send_burst(struct sending *s)
 {
-	int err =
-		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
+	int err = s->burst ? av_net_send(s->burst) : 0; /* what is not sent is repeated later */
 
 	if (err)
 		s->w->obstacle = err;

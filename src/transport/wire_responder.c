@@ -87,11 +87,11 @@ static void send_kept(struct arrival *a)
 	for (uint32_t i = 1; i <= AV_MAX_RD_ATOM; i++) {
 		const struct av_wire_answer *k = &a->w->kept[(a->w->answered - i) % AV_MAX_RD_ATOM];
 
-		if (!k->there || k->psn != a->p->psn)
-			continue;
-		answer(a, k->atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, k->psn,
-		       AV_SYNDROME_ACK, k->original);
-		return;
+		if (k->there && k->psn == a->p->psn) {
+			answer(a, k->atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, k->psn,
+			       AV_SYNDROME_ACK, k->original);
+			return;
+		}
 	}
 }
 

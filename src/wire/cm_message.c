@@ -285,16 +285,10 @@ uint8_t av_cm_kind_wanted(const struct av_cm_message *m)
 {
 	if (m->attribute == AV_CM_SIDR_REQ)
 		return IBV_QPT_UD;
-	switch (m->transport) {
-	case RC:
-		return IBV_QPT_RC;
-	case UC:
-		return IBV_QPT_UC;
-	case EXTENDED:
-		return m->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : AV_CM_ANY_KIND;
-	default:
-		return AV_CM_ANY_KIND;
-	}
+	if (m->transport == RC || m->transport == UC)
+		return m->transport == RC ? IBV_QPT_RC : IBV_QPT_UC;
+	return m->transport == EXTENDED && m->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV
+									    : AV_CM_ANY_KIND;
 }
 
 /* An XRC target's is in the place of an EE context. */
@@ -305,10 +299,10 @@ uint32_t av_cm_kind_qpn(const struct av_cm_message *m, uint8_t asking)
 
 void av_cm_kind_put_qpn(struct av_cm_message *m, uint8_t qp_type, uint32_t qpn)
 {
-	if (qp_type != IBV_QPT_XRC_RECV) {
+	if (qp_type == IBV_QPT_XRC_RECV) {
+		m->eecn = qpn;
+		m->srq = true;
+	} else {
 		m->qpn = qpn;
-		return;
 	}
-	m->eecn = qpn;
-	m->srq = true;
 }

@@ -3,24 +3,24 @@
 
 #include <string.h>
 
-static const uint16_t counts[AV_CREDITS_NONE_CODE] = {
-	0,    1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
-	48,   64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
-	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
-};
+#define CREDITS_MOST 32768u /* of the last code: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 ... */
 
 uint8_t av_credits_code(uint32_t count)
 {
-	uint8_t code = AV_CREDITS_NONE_CODE - 1;
+	unsigned int log;
 
-	while (counts[code] > count)
-		code--;
-	return code;
+	if (count < 2)
+		return (uint8_t)count;
+	count = count < CREDITS_MOST ? count : CREDITS_MOST;
+	log = 31 - (unsigned int)__builtin_clz(count);
+	return (uint8_t)(2 * log + (count >> (log - 1) & 1));
 }
 
 uint32_t av_credits_of(uint8_t code)
 {
-	return code < AV_CREDITS_NONE_CODE ? counts[code] : AV_CREDITS_UNLIMITED;
+	if (code >= AV_CREDITS_NONE_CODE)
+		return AV_CREDITS_UNLIMITED;
+	return code < 2 ? code : (2u + code % 2) << (code / 2 - 1);
 }
 
 #define LOW_BITS 0x1f
