@@ -191,28 +191,34 @@ VECTOR static uint32_t wide_crc32(const uint8_t *head, size_t head_bytes, const 
 
 /* --- the invariant CRC ----------------------------------------------------------- */
 
-/* Header bytes that count as ones, and bits: of IPv4, type of service, time to live, checksum; */
-static const uint8_t ipv4_mask[IPV4_BYTES] = {[1] = 0xff, [8] = 0xff, [10] = 0xff, [11] = 0xff};
-/* of IPv6, traffic class and flow label, below the version, and the hop limit. */
-static const uint8_t ipv6_mask[IPV6_BYTES] = {0x0f, 0xff, 0xff, 0xff, [7] = 0xff};
+/* Header bytes that count as ones: of IPv4, type of service, time to live, checksum; */
+static const uint8_t ipv4_ones[] = {1, 8, 10, 11};
+/* of IPv6, traffic class and flow label, which begin in the version's byte, and the hop limit. */
+static const uint8_t ipv6_ones[] = {1, 2, 3, 7};
 #define UDP_CHECKSUM 6
-#define BTH_RESERVED 4 /* shares its byte with the congestion bits */
+#define BTH_RESERVED 4	/* shares its byte with the congestion bits */
+#define SHORT	     64 /* bytes behind the BTH: two pieces take longer than one and a copy */
 
 uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 {
-	uint8_t head[LRH_BYTES + AV_IP_HEADERS_MAX + BTH_BYTES], *masked = head + LRH_BYTES;
+	uint8_t head[LRH_BYTES + AV_IP_HEADERS_MAX + BTH_BYTES + SHORT], *masked = head + LRH_BYTES;
 	size_t ip_bytes = ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES;
 	size_t head_bytes = LRH_BYTES + ip_bytes + UDP_BYTES + BTH_BYTES;
 
 	memset(head, 0xff, LRH_BYTES);
 	memcpy(masked, ip, ip_bytes + UDP_BYTES);
 	memcpy(masked + ip_bytes + UDP_BYTES, packet, BTH_BYTES);
-	for (size_t i = 0; i < ip_bytes; i++)
-		masked[i] |= ip_bytes == IPV4_BYTES ? ipv4_mask[i] : ipv6_mask[i];
+	masked[0] |= ip_bytes == IPV6_BYTES ? 0x0f : 0;
+	for (size_t i = 0; i < sizeof(ipv4_ones); i++)
+		masked[ip_bytes == IPV6_BYTES ? ipv6_ones[i] : ipv4_ones[i]] = 0xff;
 	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
 	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
 	packet += BTH_BYTES;
 	bytes -= BTH_BYTES;
+	if (bytes <= SHORT) {
+		memcpy(head + head_bytes, packet, bytes);
+		return libdeflate_crc32(0, head, head_bytes + bytes);
+	}
 #ifdef WIDE
 	if (bytes >= WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
 	    __builtin_cpu_supports("avx512f"))
