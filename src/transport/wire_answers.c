@@ -94,12 +94,14 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 	const struct av_sq_wqe *wqe;
 	uint32_t first;
 
-	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
+	for (bool news = true; av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first));
+	     news = false) {
 		uint32_t end = AV_PSN_AFTER(first, av_wire_packets_of(w, wqe));
 
 		if (av_wr_opcode(wqe->opcode)->answered)
 			return false;
-		av_wire_progress(a->end, w, true);
+		if (news)
+			av_wire_progress(a->end, w, true);
 		if (av_psn_distance(end, psn) < 0) {
 			w->acked = psn;
 			break;
