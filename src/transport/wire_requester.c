@@ -549,13 +549,14 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	uint32_t packets = av_wire_packets_of(w, wqe);
 	struct av_wire_message m = av_request_message(s->end, wqe, kind, NULL,
 						      av_wire_begun_at(s->end, w, w->next)->first);
-	struct av_spans none = {.count = 0};
+	struct av_spans none;
 	enum av_fault fault = AV_FAULT_NONE;
 	int32_t left = count_sendable_packets(s, wqe);
 	uint8_t timeout = s->end->qp->attr.timeout;
 
 	if (left <= 0)
 		return false;
+	av_spans_iovec(&none, NULL, NULL, 0);
 	m.head.understands = w->reads_carried && (timeout == 0 || timeout >= LONG_TIMEOUT);
 	m.fills = w->understood || atomic_load(&w->carries_acks);
 	if (kind->operation == AV_OP_READ)

@@ -291,16 +291,19 @@ static bool take_next(struct arrival *a)
 static bool execute_arrived_fragment(struct arrival *a)
 {
 	struct av_events events;
+	bool done;
 
 	a->fragment.refused = a->w->not_ready;
 	a->outcome = av_execute_fragment(a->end, &a->head, &a->fragment, &events);
-	av_diag_drop(); /* it was for the requester's record, too, which is made elsewhere */
 	if (events.count)
 		a->events = events;
 	a->w->not_ready = a->outcome.wait_reason == AV_WAIT_RNR;
 	if (a->w->not_ready)
 		a->w->nak_sent = true; /* those behind it will come again, too */
-	return a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
+	done = a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
+	if (!done || a->outcome.lost)
+		av_diag_drop(); /* it was for the requester's record, too, made elsewhere */
+	return done;
 }
 
 /* What the requester hears of a fragment that was not done. Return: a syndrome; AV_NAK_NONE */
