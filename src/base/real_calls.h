@@ -42,6 +42,10 @@ AV_RAW_CALL(int, setsockopt, setsockopt,
 	    value, bytes)
 AV_RAW_CALL(ssize_t, send, sendto, (int fd, const void *from, size_t bytes, int flags), fd, from,
 	    bytes, flags, NULL, 0)
+AV_RAW_CALL(ssize_t, sendto, sendto,
+	    (int fd, const void *from, size_t bytes, int flags, const struct sockaddr *to,
+	     socklen_t to_bytes),
+	    fd, from, bytes, flags, to, to_bytes)
 AV_RAW_CALL(ssize_t, recv, recvfrom, (int fd, void *to, size_t bytes, int flags), fd, to, bytes,
 	    flags, NULL, NULL)
 AV_RAW_CALL(ssize_t, sendmsg, sendmsg, (int fd, const struct msghdr *message, int flags), fd,

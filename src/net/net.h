@@ -28,8 +28,9 @@ struct av_net_packet {
 	struct av_qp_location qp; /* of the queue pair that it names; not known of a group's */
 };
 
-/* The low bits of the traffic class of a packet that has met congestion: RFC 3168, 5 */
-#define AV_NET_CONGESTED 3u
+/* The low bits of a traffic class: a switch may mark the packet; it has. Source: RFC 3168, 5 */
+#define AV_NET_ECN_CAPABLE 2u
+#define AV_NET_CONGESTED   3u
 
 static inline bool av_net_is_congested(const struct av_net_path *path)
 {

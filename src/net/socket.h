@@ -57,6 +57,10 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
 /* === socket ====================================================================== */
 
+/* What packets have if a send tells nothing else: those of most reliable connections do. */
+#define AV_NET_USUAL_CLASS AV_NET_ECN_CAPABLE
+#define AV_NET_USUAL_HOPS  255
+
 /* Make an endpoint's socket, which receives nothing yet. Return: 0, or -errno: there is none */
 AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 

@@ -16,8 +16,6 @@ uint8_t av_wire_credits(const struct av_qp_ref *end)
 	return av_credits_code(av_rq_ready(rq) + (end->qp->receiving != 0));
 }
 
-#define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
-
 static void fill_connection_path(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				 struct av_net_path *path)
 {
@@ -28,7 +26,7 @@ static void fill_connection_path(const struct av_qp_ref *end, const struct ibv_a
 	memcpy(path->dst, ah->grh.dgid.raw, sizeof(path->dst));
 	path->traffic_class = ah->grh.traffic_class;
 	if (av_service_is_reliable(end->qp->type)) /* it can send less: switches may mark */
-		path->traffic_class |= ECN_CAPABLE;
+		path->traffic_class |= AV_NET_ECN_CAPABLE;
 	path->hop_limit = ah->grh.hop_limit;
 	path->flow_label = ah->grh.flow_label;
 }

@@ -288,7 +288,36 @@ static void assert_shown(unsigned int i, const struct sent *s, size_t at, size_t
 	assert_int_equal(shown[i].path.hop_limit, s->ttl);
 }
 
-/* Each that was sent, as it was; also if the kernel chooses the hop limit. */
+/* The socket's traffic class and hop limit are no other path's. */
+TEST(usual_and_unusual_paths)
+{
+	static const struct {
+		uint8_t traffic_class, hop_limit, hops;
+	} each[] = {
+		{AV_NET_USUAL_CLASS, AV_NET_USUAL_HOPS, AV_NET_USUAL_HOPS},
+		{AV_NET_USUAL_CLASS, 64, 64},
+		{AV_NET_USUAL_CLASS, 0, AV_NET_USUAL_HOPS},
+		{0, AV_NET_USUAL_HOPS, AV_NET_USUAL_HOPS},
+		{0, 1, 1},
+		{0xfe, 254, 254},
+		{AV_NET_USUAL_CLASS, AV_NET_USUAL_HOPS, AV_NET_USUAL_HOPS},
+	};
+	static const uint32_t payload[] = {64, 64, 5};
+	const struct av_net_path before = path;
+
+	(void)state;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(each); i++)
+		for (unsigned int packets = 1; packets <= AV_ARRAY_SIZE(payload); packets++) {
+			path.traffic_class = each[i].traffic_class;
+			path.hop_limit = each[i].hop_limit;
+			assert_int_equal(send_burst(&path, QPN, payload, packets), 0);
+			path.hop_limit = each[i].hops;
+			assert_send(payload, 0, packets);
+		}
+	path = before;
+}
+
+/* Each that was sent, as it was; also without a hop limit, which is the socket's then. */
 TEST(captures_see_what_is_sent)
 {
 	static const uint32_t payload[] = {64, 64, 64, 7};
@@ -314,7 +343,7 @@ TEST(captures_see_what_is_sent)
 	path.hop_limit = hop_limit;
 	for (unsigned int i = 4; i < 6; i++) {
 		receive(&s);
-		assert_int_equal(s.ttl, 64);
+		assert_int_equal(s.ttl, AV_NET_USUAL_HOPS);
 		assert_shown(i, &s, 0, packet_bytes(64), 0);
 	}
 	assert_int_equal(atomic_load(&shown_count), 6);

@@ -14,6 +14,7 @@
 
 #include "base/compiler.h"
 #include "lib/wait.h"
+#include "net/socket.h"
 #include "registry/capture_table.h"
 #include "wire/packet.h"
 
@@ -251,7 +252,6 @@ TEST(over_ipv6)
 				   .traffic_class = 0x22,
 				   .hop_limit = 7,
 				   .flow_label = 0x54321};
-	unsigned int received = atomic_load(&kept_count);
 	int ret = av_net_open(path.src, true);
 
 	(void)state;
@@ -259,11 +259,22 @@ TEST(over_ipv6)
 		return;
 	assert_int_equal(ret, 0);
 	assert_int_equal(av_net_own(path.src, qpn), 0);
-	assert_int_equal(send_burst(&path, qpn, bytes, AV_ARRAY_SIZE(bytes)), 0);
-	wait_kept(received + AV_ARRAY_SIZE(bytes));
-	for (unsigned int i = 0; i < AV_ARRAY_SIZE(bytes); i++) {
-		assert_kept(received + i, qpn, i, bytes[i]);
-		assert_path(received + i, &path);
+	for (unsigned int usual = 0; usual < 2; usual++) {
+		unsigned int received = atomic_load(&kept_count);
+
+		if (usual) {
+			path.traffic_class = AV_NET_USUAL_CLASS;
+			path.hop_limit = AV_NET_USUAL_HOPS;
+		}
+		for (unsigned int n = 1; n <= AV_ARRAY_SIZE(bytes); n++) {
+			assert_int_equal(send_burst(&path, qpn, bytes, n), 0);
+			wait_kept(received + n);
+			for (unsigned int i = 0; i < n; i++) {
+				assert_kept(received + i, qpn, i, bytes[i]);
+				assert_path(received + i, &path);
+			}
+			received += n;
+		}
 	}
 	av_net_close(path.src, true, NULL);
 }
