@@ -228,7 +228,6 @@ static int send_singly(struct av_net_burst *b)
 
 static void flush_burst(struct av_net_burst *b)
 {
-	AV_UNCANCELLED;
 	bool cut = b->packets > 1;
 	AV_ERRNO_KEPT;
 	int err;
