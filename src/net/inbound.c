@@ -253,6 +253,18 @@ void av_inbound_seen(const struct av_net_seen *seen)
 
 /* --- taking ----------------------------------------------------------------------- */
 
+/* Return: how many datagrams have come. For one alone, the system call of one takes less. */
+static int receive_from(int fd, unsigned int most)
+{
+	ssize_t bytes;
+
+	if (most > 1)
+		return recvmmsg(fd, buffers->head, most, MSG_DONTWAIT, NULL);
+	bytes = av_raw_recvmsg(fd, &buffers->head[0].msg_hdr, MSG_DONTWAIT);
+	buffers->head[0].msg_len = (unsigned int)bytes;
+	return bytes < 0 ? -1 : 1;
+}
+
 /* Return: how many have come; @most: there may be more */
 static unsigned int take_from(struct av_endpoint *e, unsigned int most)
 {
@@ -265,7 +277,7 @@ static unsigned int take_from(struct av_endpoint *e, unsigned int most)
 		av_group_lost(e);
 		return 0;
 	}
-	n = recvmmsg(fd, buffers->head, most, MSG_DONTWAIT, NULL);
+	n = receive_from(fd, most);
 	av_own_fd_done();
 	for (int i = 0; i < n; i++) {
 		bool is_sound = av_datagram_get(&a.all, e, &buffers->head[i]);
