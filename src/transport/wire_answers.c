@@ -92,15 +92,14 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 {
 	struct av_wire *w = a->w;
 	const struct av_sq_wqe *wqe;
-	uint32_t first;
+	uint32_t first, requests = 0;
 
-	for (bool news = true; av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first));
-	     news = false) {
+	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
 		uint32_t end = AV_PSN_AFTER(first, av_wire_packets_of(w, wqe));
 
 		if (av_wr_opcode(wqe->opcode)->answered)
 			return false;
-		if (news)
+		if (requests++ == 0)
 			av_wire_progress(a->end, w, true);
 		if (av_psn_distance(end, psn) < 0) {
 			w->acked = psn;

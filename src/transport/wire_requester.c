@@ -71,11 +71,10 @@ static uint32_t interface_room(struct sending *s)
 {
 	bool waits = s->w->service == AV_SERVICE_UC || s->w->acked != s->end->qp->next_psn;
 
-	if (rest_left(s->end, s->w)) {
-		s->full = true;
-		return 0;
-	}
-	if (s->left == 0) {
+	if (s->left > 0)
+		return s->left;
+	s->full = rest_left(s->end, s->w) > 0;
+	if (!s->full) {
 		flush_send_burst(s);
 		s->full = waits && !av_net_has_room(&s->w->route.path);
 		s->left = s->full ? 0 : av_net_room(s->w->mtu);

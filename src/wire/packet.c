@@ -255,8 +255,9 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 	if (!info)
 		return 0;
 	put_bth(p, to);
-	memset(at, 0, av_packet_header_bytes(p->opcode) - BTH_BYTES);
-	for (headers = headers_of(p->opcode, info); headers; headers &= headers - 1) {
+	headers = headers_of(p->opcode, info);
+	memset(at, 0, header_bytes(headers) - BTH_BYTES);
+	for (; headers; headers &= headers - 1) {
 		unsigned int i = (unsigned int)__builtin_ctz(headers);
 
 		av_wire_fields_put(header[i].field, FIELDS, p, at);
@@ -367,9 +368,10 @@ static uint8_t filler_of(const struct av_opcode *info)
 	uint32_t first = info->operation == AV_OP_WRITE		  ? H(RETH)
 			 : info->operation == AV_OP_READ_RESPONSE ? H(AETH)
 								  : 0;
-	size_t longest = header_bytes(first), own = header_bytes(info->headers);
 
-	return longest > own ? (uint8_t)(longest - own) : 0;
+	if ((first & ~(uint32_t)info->headers) == 0)
+		return 0;
+	return (uint8_t)(header_bytes(first) - header_bytes(info->headers));
 }
 
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p)
