@@ -76,6 +76,20 @@ TEST(nobody_otherwise)
 	assert_int_equal(bytes, FIRST + acknowledged * 256 / 2);
 }
 
+/* However many messages it acknowledges: the first leaves alone, the others gather. */
+TEST(as_often_as_it_is_told)
+{
+	static const struct link_exchange e = {.name = "many messages",
+					       .type = IBV_QPT_RC,
+					       .request = {POST(WRITE, 1), POST(WRITE, 1),
+							   POST(WRITE, 1), POST(WRITE, 1),
+							   POST(WRITE, 1), POST(WRITE, 1)}};
+	uint32_t bytes = run(&e);
+
+	assert_in_range(acknowledged, 1, 3);
+	assert_int_equal(bytes, FIRST + acknowledged * 256 / 2);
+}
+
 /* Again when its time has passed: each request waits for a receive request of its own. */
 TEST(again_later)
 {
