@@ -45,9 +45,9 @@ static const struct av_net_manager *_Atomic manager;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
 static struct buffers *buffers;
 static _Atomic unsigned int polled;
-static _Atomic unsigned int looks;		/* of av_net_poll() */
-static _Atomic uint64_t settle_ns = UINT64_MAX; /* when what waits is to be sent */
-static _Atomic bool sleeps;			/* the listening thread does, until packets come */
+static _Atomic unsigned int looks;	     /* of av_net_poll() */
+static _Atomic uint64_t due_ns = UINT64_MAX; /* of what the receiver has let wait */
+static _Atomic bool sleeps;		     /* the listening thread does, until packets come */
 
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
 _Atomic unsigned int av_net_in_vain;
@@ -355,40 +355,40 @@ static unsigned int take_all(bool polls, bool *drained)
 	return sum;
 }
 
-void av_net_settle_by(uint64_t due_ns)
+void av_net_settle_soon(void)
 {
-	uint64_t before = atomic_load(&settle_ns);
-
-	while (due_ns < before && !atomic_compare_exchange_weak(&settle_ns, &before, due_ns))
-		;
-	if (due_ns == 0)
-		atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
+	atomic_store(&due_ns, 0);
+	atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
 }
 
-/* @now_ns: as for settled(). What begins to wait from now on is settled once more. */
-static void let_settle(uint64_t now_ns)
+/*
+ * @now_ns: as for settled(). What is to be settled soon from now on is settled once more. Return:
+ * does anything wait?
+ */
+static bool let_settle(uint64_t now_ns)
 {
-	atomic_store(&settle_ns, UINT64_MAX);
-	av_net_settle_by(receiver->settled(now_ns));
+	uint64_t none = UINT64_MAX, due;
+
+	atomic_store(&due_ns, UINT64_MAX);
+	due = receiver->settled(now_ns);
+	(void)atomic_compare_exchange_strong(&due_ns, &none, due);
+	return due != UINT64_MAX;
 }
 
-/* Let the receiver settle what is due. While the listener sleeps, nothing waits. */
-static void settle(bool polls)
+/* Let the receiver settle what has come or is due. While the listener sleeps, nothing waits. */
+static void settle(bool any, bool polls)
 {
-	uint64_t due = atomic_load(&settle_ns), now = 0;
+	uint64_t due = atomic_load(&due_ns), now = 0;
 
-	if (due == UINT64_MAX)
-		return;
-	if (atomic_load(&sleeps)) {
-		now = UINT64_MAX;
-	} else if (due != 0) {
-		if (polls && buffers->turns % DUE_TURNS != 0)
+	if (!any && due != 0) {
+		if (due == UINT64_MAX || (polls && buffers->turns % DUE_TURNS != 0))
 			return;
 		now = av_now_ns();
 		if (due > now)
 			return;
 	}
-	let_settle(now);
+	if (let_settle(now) && atomic_load(&sleeps))
+		(void)let_settle(UINT64_MAX);
 }
 
 /*
@@ -409,7 +409,7 @@ static bool take_inbound(bool wait, bool polls, unsigned int *taken, bool *drain
 		*taken = take_all(polls, drained);
 		if (*taken)
 			atomic_store_explicit(&av_net_in_vain, 0, memory_order_relaxed);
-		settle(polls);
+		settle(*taken > 0, polls);
 	}
 	pthread_mutex_unlock(&mutex);
 	return true;
@@ -451,7 +451,7 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 	if (f)
 		f(arg);
 	if (receiver)
-		let_settle(UINT64_MAX);
+		(void)let_settle(UINT64_MAX);
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -503,7 +503,7 @@ static void poll_listener(struct listening *l, bool others_take)
 	if (av_backlog_waits())
 		timeout = FULL_MS;
 	atomic_store(&sleeps, timeout < 0);
-	if (timeout < 0 && atomic_load(&settle_ns) != UINT64_MAX)
+	if (timeout < 0 && atomic_load(&due_ns) != UINT64_MAX)
 		timeout = TRUST_MS;
 	if (av_raw_poll(l->poll, n, timeout) < 0)
 		(void)av_raw_poll(NULL, 0, BLIND_MS);
@@ -658,7 +658,7 @@ int av_inbound_begin(void)
 void av_inbound_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	settle_ns = UINT64_MAX;
+	due_ns = UINT64_MAX;
 	sleeps = false;
 	av_waker_forked(&listener.waker);
 	atomic_fetch_add(&listener.run, 1);

@@ -67,8 +67,8 @@ struct av_net_receiver {
 	void (*packets)(const struct av_net_packet *p, unsigned int count);
 	/*
 	 * Send what waits to be sent, but for what may wait beyond @now_ns; UINT64_MAX: all. Called
-	 * when av_net_settle_by() wants it, but not before all packets that arrived together have
-	 * been handled. Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
+	 * when all packets that arrived together have been handled, and after av_net_settle_soon().
+	 * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: nothing waits
 	 */
 	uint64_t (*settled)(uint64_t now_ns);
 	/*
@@ -183,11 +183,8 @@ AV_MUST_USE bool av_net_catch_up(void);
  */
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 
-/*
- * Have the receiver's settled() called at @due_ns (av_now_ns()) or before; 0: by the next
- * av_net_poll(), or if packets arrive. Context: any thread; lock-free
- */
-void av_net_settle_by(uint64_t due_ns);
+/* Have the next av_net_poll() call the receiver's settled(). Context: any thread; lock-free */
+void av_net_settle_soon(void);
 
 /* Has av_net_open() opened any address? Pollers read this before they call av_net_poll(). */
 extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));

@@ -228,11 +228,9 @@ void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w, uint64_t due_ns
 {
 	AV_ASSERT_HELD(&end->qp->resp_lock);
 	w->due_ns = due_ns;
-	if (w->service == AV_SERVICE_UC)
-		return;
-	if (!atomic_load(&w->ack_pending) && awaits_turn(end, AV_ARRAY_SIZE(waiting)))
+	if (w->service != AV_SERVICE_UC && !atomic_load(&w->ack_pending) &&
+	    awaits_turn(end, AV_ARRAY_SIZE(waiting)))
 		atomic_store(&w->ack_pending, true);
-	av_net_settle_by(due_ns);
 }
 
 bool av_wire_is_owing(void)
@@ -304,7 +302,7 @@ static bool begin_gathering(const struct av_qp_ref *end)
 	atomic_store(&end->qp->gather_ns, until);
 	if (!awaits_turn(end, GATHERING))
 		return false;
-	av_net_settle_by(0);
+	av_net_settle_soon();
 	av_timer_arm(end, until);
 	return true;
 }

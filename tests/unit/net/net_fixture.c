@@ -72,11 +72,8 @@ static void keep(const struct av_net_packet *p)
 
 static void keep_all(const struct av_net_packet *p, unsigned int count)
 {
-	uint64_t after_ns = atomic_load(&settle_after_ns);
-
 	for (; count > 0; count--)
 		keep(p++);
-	av_net_settle_by(after_ns ? av_now_ns() + after_ns : 0);
 }
 
 static uint64_t settled(uint64_t now_ns)

@@ -50,7 +50,7 @@ static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none
 static void (*call)(void);
 static uint64_t call_ns;
 static uint64_t settle_ns = UINT64_MAX; /* when what waits is settled, */
-static bool settle_soon;		/* or when packets arrive, or somebody polls */
+static bool settle_soon;		/* or when somebody polls */
 static uint64_t heard_ns[LINK_HOSTS];	/* when a process hears a call; UINT64_MAX: never */
 
 unsigned int link_here;
@@ -340,8 +340,7 @@ static void settle(uint64_t now_ns)
 {
 	link_run_as(LINK_HOSTS);
 	settle_soon = false;
-	settle_ns = UINT64_MAX;
-	av_net_settle_by(receiver->settled(now_ns));
+	settle_ns = receiver->settled(now_ns);
 }
 
 /* Return: has anything arrived? */
@@ -361,10 +360,10 @@ static bool arrive_all(void)
 		if (!setting->each && queue && queue->due_ns <= now)
 			continue;
 		hand_over();
-		if (setting->each && settle_soon)
+		if (setting->each)
 			settle(turned_clock_ns());
 	}
-	if ((any && settle_soon) || settle_ns <= now)
+	if (any || settle_ns <= now)
 		settle(turned_clock_ns());
 	receiving = false;
 	return any;
@@ -471,12 +470,9 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16])
 {
 }
 
-void av_net_settle_by(uint64_t due_ns)
+void av_net_settle_soon(void)
 {
-	if (due_ns == 0)
-		settle_soon = true;
-	else if (due_ns < settle_ns)
-		settle_ns = due_ns;
+	settle_soon = true;
 }
 
 /* Pollers take nothing: link_step() does. */
