@@ -231,7 +231,7 @@ TEST(queue_pair_ends)
 TEST(late_answer)
 {
 	run_to_last();
-	turned_clock_to(turned_clock_ns() + TURNED_TICK_NS);
+	turned_clock_to(turned_clock_ns() + ANSWER_NS + TURNED_TICK_NS);
 	link_post();
 	assert_int_equal(carried, 3);
 	assert_int_equal(wire_of(0)->pays, PAYS_NOT);
