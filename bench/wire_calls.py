@@ -56,7 +56,7 @@ def require_counter():
 
 
 def counted(output):
-    """In the order of EVENTS; what did not happen is <not counted>."""
+    """Calls by name. The file has a line for each of EVENTS; <not counted> is 0."""
     calls = collections.Counter()
     with open(output, encoding="ascii") as lines:
         values = [line.split(",")[0] for line in lines if "," in line and line[0] != "#"]

@@ -28,7 +28,7 @@ struct av_net_packet {
 	struct av_qp_location qp; /* of the queue pair that it names; not known of a group's */
 };
 
-/* The low bits of a traffic class: a switch may mark the packet; it has. Source: RFC 3168, 5 */
+/* Low bits of a traffic class, RFC 3168, 5: a packet that switches may mark, and a marked one */
 #define AV_NET_ECN_CAPABLE 2u
 #define AV_NET_CONGESTED   3u
 

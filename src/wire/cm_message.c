@@ -285,8 +285,10 @@ uint8_t av_cm_kind_wanted(const struct av_cm_message *m)
 {
 	if (m->attribute == AV_CM_SIDR_REQ)
 		return IBV_QPT_UD;
-	if (m->transport == RC || m->transport == UC)
-		return m->transport == RC ? IBV_QPT_RC : IBV_QPT_UC;
+	if (m->transport == RC)
+		return IBV_QPT_RC;
+	if (m->transport == UC)
+		return IBV_QPT_UC;
 	return m->transport == EXTENDED && m->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV
 									    : AV_CM_ANY_KIND;
 }
