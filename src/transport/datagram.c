@@ -229,8 +229,7 @@ static void end_failed(struct datagram *d, const struct av_qp_ref *rsp, uint32_t
 
 	if (event != AV_EVENT_NONE)
 		av_event_raise(rsp, qpn, (enum ibv_event_type)event);
-	av_event_last_wqe(rsp);
-	av_timer_arm(rsp, 0); /* if a request of its own waits, it is flushed */
+	av_sq_progress(rsp, NULL); /* flush its own send queue */
 	d->failed = AV_FAULT_NONE;
 }
 

@@ -127,8 +127,8 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
  */
 
 /*
- * Have the timer thread check a queue pair at @deadline_ns (av_now_ns()) at the latest. Any thread;
- * may create one. Without memory for it, this does nothing.
+ * Have the timer thread check an own queue pair at @deadline_ns (av_now_ns()) at the latest. Any
+ * thread; may create one. Without memory for it, this does nothing.
  */
 void av_timer_arm(const struct av_qp_ref *end, uint64_t deadline_ns);
 

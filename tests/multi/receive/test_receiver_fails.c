@@ -4,6 +4,7 @@
  * every service its queue pair fails. Who sent the message hears of that on a reliable one only.
  * Source: IBTA volume 1, 9.9.3; ibv_create_cq(3).
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -19,7 +20,8 @@
 #define MESSAGES 3
 #define PATIENCE 30000 /* ms */
 
-static struct side a;
+static struct side a, b;
+static struct node *node;    /* this process' */
 static struct ibv_cq *cq[3]; /* of sends, of receives, and of the receiver's sends */
 static struct ibv_qp *qp[2]; /* the sender, the receiver */
 static struct ibv_ah *ah;
@@ -46,27 +48,35 @@ static struct ibv_qp *create(enum ibv_qp_type type, struct ibv_cq *send, struct 
 		.cap = {8, 8, 1, 1, 0},
 	};
 
-	return ibv_create_qp(a.node->pd, &attr);
+	return ibv_create_qp(node->pd, &attr);
+}
+
+static void connect_to(struct ibv_qp *from, uint32_t qpn)
+{
+	struct ibv_qp_attr attr = connect_attr(qpn, &node->info.gid);
+
+	attr.qkey = QKEY;
+	NEED(connect_qp(from, attr) == 0);
+}
+
+/* For a queue pair of datagrams */
+static struct ibv_ah *address_of_host(enum ibv_qp_type type)
+{
+	struct ibv_ah_attr path = connect_attr(0, &node->info.gid).ah_attr;
+
+	return type == IBV_QPT_UD ? ibv_create_ah(node->pd, &path) : NULL;
 }
 
 /* @entries: of the CQ of receives */
 static void open_queues(const struct service *s, int entries)
 {
-	struct ibv_ah_attr path;
-
 	for (int i = 0; i < 3; i++)
-		cq[i] = ibv_create_cq(a.node->ctx, i == 1 ? entries : 16, NULL, NULL, 0);
+		cq[i] = ibv_create_cq(node->ctx, i == 1 ? entries : 16, NULL, NULL, 0);
 	qp[0] = create(s->type, cq[0], cq[0]);
 	qp[1] = create(s->type, cq[2], cq[1]);
-	for (int i = 0; i < 2; i++) {
-		struct ibv_qp_attr attr = connect_attr(qp[!i]->qp_num, &a.node->info.gid);
-
-		attr.qkey = QKEY;
-		path = attr.ah_attr;
-		NEED(connect_qp(qp[i], attr) == 0);
-	}
-	path.grh.dgid = a.node->info.gid;
-	ah = s->type == IBV_QPT_UD ? ibv_create_ah(a.node->pd, &path) : NULL;
+	for (int i = 0; i < 2; i++)
+		connect_to(qp[i], qp[!i]->qp_num);
+	ah = address_of_host(s->type);
 }
 
 static void close_queues(void)
@@ -78,9 +88,14 @@ static void close_queues(void)
 		EXPECT(ibv_destroy_cq(cq[i]) == 0, "ibv_destroy_cq");
 }
 
+static struct ibv_sge sge_of(enum key key, uint64_t offset, uint32_t bytes)
+{
+	return (struct ibv_sge){node->info.base[key] + offset, bytes, node->info.lkey[key]};
+}
+
 static void receive(uint64_t wr_id, enum key key)
 {
-	struct ibv_sge sge = side_sge(&a, key, 4096 * wr_id, BYTES + 40);
+	struct ibv_sge sge = sge_of(key, 4096 * wr_id, BYTES + 40);
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (ibv_post_recv(qp[1], &wr, &bad))
@@ -88,17 +103,22 @@ static void receive(uint64_t wr_id, enum key key)
 }
 
 /* Return: errno */
-static int send_from(int i)
+static int send_to(struct ibv_qp *from, uint32_t qpn)
 {
-	struct ibv_sge sge = side_sge(&a, KEY_FULL, 0, BYTES);
+	struct ibv_sge sge = sge_of(KEY_FULL, 0, BYTES);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 
 	if (ah) {
 		wr.wr.ud.ah = ah;
-		wr.wr.ud.remote_qpn = qp[!i]->qp_num;
+		wr.wr.ud.remote_qpn = qpn;
 		wr.wr.ud.remote_qkey = QKEY;
 	}
-	return ibv_post_send(qp[i], &wr, &bad);
+	return ibv_post_send(from, &wr, &bad);
+}
+
+static int send_from(int i)
+{
+	return send_to(qp[i], qp[!i]->qp_num);
 }
 
 /* --- what is expected -------------------------------------------------------------- */
@@ -133,8 +153,8 @@ static void expect_sent(const struct service *s, int before)
 	}
 }
 
-/* In the error state, and its own requests are flushed. */
-static void expect_failed(void)
+/* In the error state, and its own requests are flushed. @qpn: where it sends to */
+static void expect_failed(uint32_t qpn)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -144,7 +164,7 @@ static void expect_failed(void)
 				 attr.qp_state == IBV_QPS_ERR,
 			 PATIENCE);
 	EXPECT(attr.qp_state == IBV_QPS_ERR, "the receiver is in state %d", (int)attr.qp_state);
-	EXPECT(send_from(1) == 0, "ibv_post_send of the receiver");
+	EXPECT(send_to(qp[1], qpn) == 0, "ibv_post_send of the receiver");
 	wc = next(cq[2]);
 	EXPECT(wc.status == IBV_WC_WR_FLUSH_ERR, "its own send: %s", ibv_wc_status_str(wc.status));
 }
@@ -157,7 +177,7 @@ static void expect_events(bool cq_err, bool qp_fatal)
 
 	for (uint64_t end = now_ms() + PATIENCE;
 	     now_ms() < end && (got_cq != cq_err || got_qp != qp_fatal);) {
-		while (ibv_get_async_event(a.node->ctx, &event) == 0) {
+		while (ibv_get_async_event(node->ctx, &event) == 0) {
 			bool of_cq = event.event_type == IBV_EVENT_CQ_ERR;
 			bool of_qp = event.event_type == IBV_EVENT_QP_FATAL;
 
@@ -195,7 +215,7 @@ static void bad_buffer(const struct service *s, enum key key)
 	expect_received(1, IBV_WC_LOC_PROT_ERR);
 	expect_received(2, IBV_WC_WR_FLUSH_ERR);
 	expect_sent(s, 0);
-	expect_failed();
+	expect_failed(qp[0]->qp_num);
 	expect_events(false, false);
 	close_queues();
 }
@@ -208,16 +228,115 @@ static void full_cq(const struct service *s)
 	for (int i = 0; i < MESSAGES; i++)
 		EXPECT(send_from(0) == 0, "ibv_post_send");
 	expect_sent(s, cq[1]->cqe);
-	expect_failed();
+	expect_failed(qp[0]->qp_num);
 	expect_events(true, true);
 	close_queues();
 }
 
+/* --- the receiver in another process ----------------------------------------------- */
+
+enum { JOB_WHAT, JOB_TYPE, JOB_DEST }; /* arguments */
+enum { OPEN, EXPECT_FAILED, USE_TIMER, CLOSE };
+
+static uint64_t open_receiver(enum ibv_qp_type type, uint32_t sender)
+{
+	for (int i = 1; i < 3; i++)
+		cq[i] = ibv_create_cq(node->ctx, 16, NULL, NULL, 0);
+	qp[1] = create(type, cq[2], cq[1]);
+	connect_to(qp[1], sender);
+	ah = address_of_host(type);
+	receive(1, KEY_DEAD);
+	return qp[1]->qp_num;
+}
+
+/* A CQ whose events may be deferred: the process' timer looks at it. */
+static void use_timer(void)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = 8, .cq_period = 8}};
+
+	EXPECT(ibv_modify_cq(cq[1], &attr) == 0, "ibv_modify_cq");
+}
+
+static void close_receiver(void)
+{
+	EXPECT(!ah || ibv_destroy_ah(ah) == 0, "ibv_destroy_ah");
+	EXPECT(ibv_destroy_qp(qp[1]) == 0, "ibv_destroy_qp");
+	for (int i = 1; i < 3; i++)
+		EXPECT(ibv_destroy_cq(cq[i]) == 0, "ibv_destroy_cq");
+}
+
+static uint64_t be_receiver(struct node *n, const struct side_job *job)
+{
+	node = n;
+	switch (job->arg[JOB_WHAT]) {
+	case OPEN:
+		return open_receiver((enum ibv_qp_type)job->arg[JOB_TYPE],
+				     (uint32_t)job->arg[JOB_DEST]);
+	case EXPECT_FAILED:
+		expect_received(1, IBV_WC_LOC_PROT_ERR);
+		expect_failed((uint32_t)job->arg[JOB_DEST]);
+		break;
+	case USE_TIMER:
+		use_timer();
+		break;
+	default:
+		close_receiver();
+	}
+	return failures();
+}
+
+static uint64_t have_it(uint64_t what, enum ibv_qp_type type, uint32_t dest)
+{
+	side_begin(&b, &(struct side_job){{what, type, dest}});
+	return side_end(&b);
+}
+
+static uint64_t threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	uint64_t n = 0;
+
+	NEED(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Nothing of the receiver is left with its sender, which closes its device. */
+static void receiver_elsewhere(const struct service *s)
+{
+	uint64_t before = threads();
+	struct ibv_wc wc;
+	uint32_t qpn;
+
+	side_open(&a, NULL);
+	node = a.node;
+	cq[0] = ibv_create_cq(node->ctx, 16, NULL, NULL, 0);
+	qp[0] = create(s->type, cq[0], cq[0]);
+	qpn = (uint32_t)have_it(OPEN, s->type, qp[0]->qp_num);
+	connect_to(qp[0], qpn);
+	ah = address_of_host(s->type);
+	EXPECT(send_to(qp[0], qpn) == 0, "ibv_post_send");
+	wc = next(cq[0]);
+	EXPECT(wc.status == s->sent, "the send: %s", ibv_wc_status_str(wc.status));
+	EXPECT(have_it(EXPECT_FAILED, s->type, qp[0]->qp_num) == 0, "the receiver says so");
+	EXPECT(!ah || ibv_destroy_ah(ah) == 0, "ibv_destroy_ah");
+	EXPECT(ibv_destroy_qp(qp[0]) == 0 && ibv_destroy_cq(cq[0]) == 0, "the rest");
+	side_stop(&a);
+	EXPECT(have_it(USE_TIMER, s->type, 0) == 0, "the receiver says so");
+	EXPECT(WAIT_UNTIL(threads() <= before, PATIENCE), "a thread is left");
+	EXPECT(have_it(CLOSE, s->type, 0) == 0, "the receiver says so");
+}
+
 int main(int argc, char **argv)
 {
+	side_work = be_receiver;
 	sides_begin(argc, argv, 100);
 	side_open(&a, NULL);
-	fcntl(a.node->ctx->async_fd, F_SETFL, O_NONBLOCK);
+	node = a.node;
+	fcntl(node->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	for (size_t s = 0; s < COUNT_OF(services); s++) {
 		for (size_t i = 0; i < COUNT_OF(buffers); i++) {
 			row("%s: a receive buffer %s", services[s].name, buffers[i].name);
@@ -227,5 +346,11 @@ int main(int argc, char **argv)
 		full_cq(&services[s]);
 	}
 	side_stop(&a);
+	side_start(&b);
+	for (size_t s = 0; s < COUNT_OF(services); s++) {
+		row("%s: the receiver is another process", services[s].name);
+		receiver_elsewhere(&services[s]);
+	}
+	side_stop(&b);
 	return sandbox_end();
 }
