@@ -119,6 +119,7 @@ static void seg_delete(struct av_seg *seg)
 	if (atomic_load(&seg->wires))
 		av_table_fini(atomic_load(&seg->wires));
 	free(atomic_load(&seg->wires));
+	free(atomic_load(&seg->timer));
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);
@@ -331,6 +332,7 @@ void av_seg_drop_idle(void)
 
 void av_seg_put(struct av_seg *seg)
 {
+	struct av_seg *origin;
 	bool last, keep;
 
 	if (!seg)
@@ -343,9 +345,10 @@ void av_seg_put(struct av_seg *seg)
 		idle++;
 	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
+	/* Once the mutex is free, others may take up or delete an idle one. */
+	origin = last ? atomic_exchange(&seg->origin, NULL) : NULL;
 	pthread_mutex_unlock(&mutex);
-	if (last)
-		av_seg_put(atomic_exchange(&seg->origin, NULL));
+	av_seg_put(origin);
 	if (last && !keep)
 		seg_delete(seg);
 }

@@ -670,7 +670,8 @@ static void capture_request(const struct av_observed *o, const struct av_outcome
 	unsigned int at = 0, number;
 
 	look_for_captures(r.req->seg);
-	if (r.req->qp->type != IBV_QPT_UD)
+	/* A peer that it was executed at stays: av_after_do() relies on its use. */
+	if (r.req->qp->type != IBV_QPT_UD && !o->peer->qp)
 		av_connect(r.req, o->peer);
 	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))
 		return;

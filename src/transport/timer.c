@@ -106,7 +106,7 @@ static struct av_timer *timer_of(struct av_seg *seg)
 		return t;
 	AV_LOCKED(&seg->timer_mutex);
 	t = atomic_load(&seg->timer);
-	if (!t) {
+	if (!t && !seg->timer_ended) {
 		t = timer_create_for(seg);
 		if (!t)
 			av_warn_once("no thread for timeouts: requests that wait for a peer may "
@@ -177,15 +177,21 @@ void av_timer_forget_cq(struct av_seg *seg, uint32_t index)
 	t->cq[index] = 0;
 }
 
+/*
+ * Other threads may execute a queue pair that the program has left, until the segment has no users:
+ * so no timer is started any more, and this one's memory goes with the segment.
+ */
 void av_timer_stop(struct av_seg *seg)
 {
-	struct av_timer *t = atomic_exchange(&seg->timer, NULL);
+	struct av_timer *t;
 
+	pthread_mutex_lock(&seg->timer_mutex);
+	seg->timer_ended = true;
+	t = atomic_load(&seg->timer);
+	pthread_mutex_unlock(&seg->timer_mutex);
 	if (!t)
 		return;
 	atomic_store(&t->stop, true);
 	av_seg_wake_timer(seg);
 	av_thread_join(t->thread);
-	pthread_mutex_destroy(&t->cq_mutex);
-	free(t);
 }

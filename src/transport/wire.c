@@ -156,9 +156,9 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	struct av_wire_route old;
 
-	AV_ASSERT_HELD(&end->qp->req_lock);
 	if (!w || !w->route.window || !route->window)
 		return;
+	AV_ASSERT_HELD(&end->qp->req_lock);
 	old = w->route;
 	w->route = *route;
 	*route = old;

@@ -412,6 +412,8 @@ static void drop_peer(uint32_t id, void *object, void *arg)
 	struct av_qp *qp = object;
 
 	av_seg_put(qp->peer.seg);
+	if (qp->opened)
+		av_seg_put(qp->end.seg);
 }
 
 static void leave_wire(uint32_t id, void *object, void *arg)
@@ -443,7 +445,7 @@ static int close_context(struct av_context *ctx)
 	pthread_mutex_unlock(&list_mutex);
 	av_table_each(&ctx->mrs, drop_memory, ctx);
 	close(ctx->verbs.context.async_fd);
-	if (ctx->verbs.context.cmd_fd != av_own_fd(&ctx->seg->file))
+	if (ctx->pds.base == AV_IMPORT_PDS)
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
 		av_port_watch_end();
@@ -493,6 +495,7 @@ static struct ibv_context *import_context(int fd, const struct av_seg_head *head
 	if (!context)
 		return NULL;
 	if (!av_seg_origin(av_context_of(context)->seg)) {
+		context->cmd_fd = -1; /* @fd stays the caller's */
 		close_context(av_context_of(context));
 		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	}

@@ -251,6 +251,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
+	unsigned int held; /* the first of them, with uses of their segments */
 	struct av_qp_ref end[WAKE_MAX];
 };
 
@@ -258,9 +259,15 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 {
 	const struct av_qp *qp = object;
 	struct wake *w = arg;
+	struct av_seg *seg;
 
-	if (qp->xrcd && qp->xrcd->number == w->srq->xrcd->number && w->count < WAKE_MAX)
+	if (!qp->xrcd || qp->xrcd->number != w->srq->xrcd->number || w->count == WAKE_MAX)
+		return;
+	seg = av_seg_get(qp->end.seg->ref); /* NULL: of another process, which has ended */
+	if (seg == qp->end.seg)
 		w->end[w->count++] = qp->end;
+	else
+		av_seg_put(seg);
 }
 
 /*
@@ -276,14 +283,18 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 		/* Nobody destroys a queue pair meanwhile: av_unlist(). */
 		AV_LOCKED(&ctx->verbs.context.mutex);
 		av_table_each(&ctx->qps, collect_xrc, &w);
+		w.held = w.count;
 	}
 	pthread_mutex_lock(&srq->users_mutex);
 	LIST_FOREACH(qp, &srq->users, on_srq)
 		if (w.count < WAKE_MAX)
 			w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
-	for (unsigned int i = 0; i < w.count; i++)
+	for (unsigned int i = 0; i < w.count; i++) {
 		av_sq_progress_peer(&w.end[i]);
+		if (i < w.held)
+			av_seg_put(w.end[i].seg);
+	}
 }
 
 static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

@@ -390,6 +390,35 @@ static void beyond_the_limit_of_files(void)
 	EXPECT(rmdir(alone) == 0, "a folder stays");
 }
 
+/* A program may close its device with everything that it has made. */
+static void leave_opened_queue_pair(void)
+{
+	struct ibv_context *ctx = node_open_device();
+	struct ibv_xrcd *xrcd = node_open_xrcd(ctx);
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						     IBV_QP_OPEN_ATTR_TYPE,
+					.qp_type = IBV_QPT_XRC_RECV,
+					.xrcd = xrcd};
+	struct ibv_qp *qp;
+
+	NEED(xrcd && (qp = ibv_create_qp_ex(ctx, &init)));
+	open.qp_num = qp->qp_num;
+	EXPECT(ibv_open_qp(ctx, &open) != NULL, "ibv_open_qp: errno %d", errno);
+	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
+}
+
+static void of_an_opened_queue_pair_that_is_left(void)
+{
+	size_t before;
+
+	leave_opened_queue_pair();
+	before = status_kb("VmSize:");
+	leave_opened_queue_pair();
+	EXPECT(status_kb("VmSize:") < before + LOCKED_KB, "a segment stays mapped");
+}
+
 static const struct test_row {
 	const char *name;
 	void (*run)(void);
@@ -400,6 +429,8 @@ static const struct test_row {
 	{"of the killed, nothing stays", of_the_killed},
 	{"of those killed later, nothing stays", of_those_killed_later},
 	{"of the killed that lied", of_the_killed_that_lied},
+	{"of an opened queue pair that is left, nothing stays",
+	 of_an_opened_queue_pair_that_is_left},
 	{"in core dumps", in_core_dumps},
 	{"beyond the limit of files", beyond_the_limit_of_files},
 	{"where all memory is locked", where_all_memory_is_locked},
