@@ -179,9 +179,11 @@ static void empty_queues(const struct av_qp_ref *end)
 	struct av_qp_shared *qp = end->qp;
 
 	av_receive_abandon(end);
-	purge_qp(end);
-	if (!qp->srq && qp->rq)
-		av_rq_reset(av_rq_at(end->seg, qp->rq));
+	if (end->seg->own) { /* another process' queue pair is for XRC, and has neither */
+		purge_qp(end);
+		if (!qp->srq && qp->rq)
+			av_rq_reset(av_rq_at(end->seg, qp->rq));
+	}
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	qp->sq_next = 0;
