@@ -118,8 +118,11 @@ static void seg_delete(struct av_seg *seg)
 	av_own_fd_close(&seg->folder);
 	if (atomic_load(&seg->wires))
 		av_table_fini(atomic_load(&seg->wires));
+	/* Threads of this process may have executed left queue pairs until now. */
 	free(atomic_load(&seg->wires));
 	free(atomic_load(&seg->timer));
+	free(atomic_load(&seg->sums));
+	free(atomic_load(&seg->strict));
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);

@@ -88,11 +88,6 @@ uint64_t av_send_sum_changes(const struct av_qp_ref *end)
 	return e && e->qpn == atomic_load(&end->qp->qpn) ? e->changes : 0;
 }
 
-void av_send_sum_end(struct av_seg *seg)
-{
-	free(atomic_exchange(&seg->sums, NULL));
-}
-
 static bool sum_may_begin(struct av_observed *o)
 {
 	if (atomic_load(&o->end->qp->wait_reason) != AV_WAIT_NONE)

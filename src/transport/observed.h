@@ -89,9 +89,6 @@ uint64_t av_send_sum_changes(const struct av_qp_ref *end);
  */
 bool av_send_sum(const struct av_qp_ref *end, const struct av_sq_wqe *wqe, uint64_t *sum);
 
-/* Free the sums of a segment that is being closed: no thread executes a request of it any more. */
-void av_send_sum_end(struct av_seg *seg);
-
 /* === capture ===================================================================== */
 
 /*
@@ -119,9 +116,8 @@ void av_capture_context_opened(struct av_seg *seg);
 
 /* === strict ====================================================================== */
 
-/* A context has been opened: use the freedoms of a strict device. It is being closed: stop. */
+/* A context has been opened: use the freedoms of a strict device. */
 void av_strict_begin(struct av_seg *seg);
-void av_strict_end(struct av_seg *seg);
 
 /*
  * A receive request is to complete with an error: a strict device leaves garbage in its buffer.

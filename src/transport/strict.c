@@ -546,8 +546,3 @@ void av_strict_begin(struct av_seg *seg)
 	if (seg->head->strict)
 		atomic_fetch_or(&seg->head->observers, AV_OBSERVER_STRICT);
 }
-
-void av_strict_end(struct av_seg *seg)
-{
-	free(atomic_exchange(&seg->strict, NULL));
-}

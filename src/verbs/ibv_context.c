@@ -455,8 +455,6 @@ static int close_context(struct av_context *ctx)
 		av_timer_stop(ctx->seg);
 		av_table_each(&ctx->qps, leave_wire, NULL); /* what the timer has moved since */
 		av_inject_end(ctx->seg);
-		av_strict_end(ctx->seg);
-		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_heap_region_close(ctx->seg);
 		av_mm_quiesce_remove(ctx->seg);
