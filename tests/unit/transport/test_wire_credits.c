@@ -64,6 +64,7 @@ static void set_up(enum av_service service)
 static void tear_down(void)
 {
 	av_timer_stop(&f.seg);
+	free(atomic_load(&f.seg.timer)); /* as its segment does */
 	if (w.active)
 		av_window_active(w.route.window, false);
 	av_window_leave(w.route.window);
