@@ -271,8 +271,8 @@ struct av_seg {
 	struct av_fd_pass fd_pass;		/* own segments: passes @file to peers */
 	struct av_heap *heap;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
-	pthread_mutex_t timer_mutex;		/* held to start the timer, */
-	bool timer_ended;			/* which is over then: guarded by it */
+	pthread_mutex_t timer_mutex;		/* held to start the timer; */
+	bool timer_ended;			/* none is started any more: guarded by it */
 	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
 	_Atomic(struct av_send_sums *) sums;	/* the same */
 	_Atomic(struct av_injections *) inject; /* the same */

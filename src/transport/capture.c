@@ -670,7 +670,7 @@ static void capture_request(const struct av_observed *o, const struct av_outcome
 	unsigned int at = 0, number;
 
 	look_for_captures(r.req->seg);
-	/* A peer that it was executed at stays: av_after_do() relies on its use. */
+	/* Keep the peer at which it was executed: av_after_do() has yet to ring there. */
 	if (r.req->qp->type != IBV_QPT_UD && !o->peer->qp)
 		av_connect(r.req, o->peer);
 	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))

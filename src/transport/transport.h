@@ -157,7 +157,7 @@ uint64_t av_timer_look(const struct av_qp_ref *end);
 uint64_t av_timer_look_at_faults(struct av_seg *seg);
 uint64_t av_timer_look_at_events(struct av_seg *seg);
 
-/* Stop the timer of an own segment, and wait for its thread to end. */
+/* Stop the timer of an own segment, wait for its thread to end, and let none start any more. */
 void av_timer_stop(struct av_seg *seg);
 
 /* === state ======================================================================= */

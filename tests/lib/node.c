@@ -48,6 +48,25 @@ struct ibv_xrcd *node_open_xrcd(struct ibv_context *ctx)
 	return ibv_open_xrcd(ctx, &init);
 }
 
+struct ibv_qp *node_create_xrc_recv(struct ibv_context *ctx, struct ibv_xrcd *xrcd)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+
+	return ibv_create_qp_ex(ctx, &init);
+}
+
+struct ibv_qp *node_open_xrc_recv(struct ibv_context *ctx, struct ibv_xrcd *xrcd, uint32_t qpn)
+{
+	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						     IBV_QP_OPEN_ATTR_TYPE,
+					.qp_num = qpn,
+					.qp_type = IBV_QPT_XRC_RECV,
+					.xrcd = xrcd};
+
+	return ibv_open_qp(ctx, &open);
+}
+
 struct ibv_srq_init_attr_ex node_xrc_srq(uint32_t max_wr, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 					 struct ibv_cq *cq)
 {

@@ -115,6 +115,9 @@ struct ibv_context *node_open_device(void);
 
 /* A domain of XRC that no file names. Return: NULL: errno */
 struct ibv_xrcd *node_open_xrcd(struct ibv_context *ctx);
+/* A queue pair of it that receives, and an opened handle of one. Return: NULL: errno */
+struct ibv_qp *node_create_xrc_recv(struct ibv_context *ctx, struct ibv_xrcd *xrcd);
+struct ibv_qp *node_open_xrc_recv(struct ibv_context *ctx, struct ibv_xrcd *xrcd, uint32_t qpn);
 /* How to make a shared receive queue of one. */
 struct ibv_srq_init_attr_ex node_xrc_srq(uint32_t max_wr, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 					 struct ibv_cq *cq);

@@ -26,3 +26,8 @@ size_t status_kb(const char *name)
 		DIE("no %s in /proc/self/status", name);
 	return kb;
 }
+
+size_t thread_count(void)
+{
+	return status_kb("Threads:"); /* a plain number */
+}

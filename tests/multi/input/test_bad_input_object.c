@@ -183,19 +183,12 @@ static void busy_rows(void)
 static void opened_rows(void)
 {
 	struct ibv_xrcd *xrcd = node_open_xrcd(n->ctx);
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
-	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-						     IBV_QP_OPEN_ATTR_TYPE,
-					.qp_type = IBV_QPT_XRC_RECV,
-					.xrcd = xrcd};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 	struct ibv_qp_init_attr init_attr;
 	struct ibv_qp *qp, *opened;
 
-	NEED(xrcd && (qp = ibv_create_qp_ex(n->ctx, &init)));
-	open.qp_num = qp->qp_num;
-	opened = ibv_open_qp(n->ctx, &open);
+	NEED(xrcd && (qp = node_create_xrc_recv(n->ctx, xrcd)));
+	opened = node_open_xrc_recv(n->ctx, xrcd, qp->qp_num);
 	NEED(opened);
 	row("an opened queue pair is there");
 	EXPECT_RET(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init_attr), 0);

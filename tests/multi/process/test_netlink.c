@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <dirent.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_netlink.h>
 
 #include "lib/expect.h"
+#include "lib/proc_status.h"
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
@@ -430,21 +430,10 @@ static struct ibv_context *open_device(void)
 	return ctx;
 }
 
-static unsigned int threads(void)
+static void wait_for_threads(size_t count)
 {
-	DIR *dir = opendir("/proc/self/task");
-	unsigned int count = 0;
-
-	NEED(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count - 2;
-}
-
-static void wait_for_threads(unsigned int count)
-{
-	EXPECT(WAIT_UNTIL(threads() <= count, 30000), "%u threads, %u before", threads(), count);
+	EXPECT(WAIT_UNTIL(thread_count() <= count, 30000), "%zu threads, %zu before",
+	       thread_count(), count);
 }
 
 static void a_long_dump(void)
@@ -452,7 +441,7 @@ static void a_long_dump(void)
 	static struct ibv_pd *pd[MANY];
 	struct ibv_context *ctx = open_device();
 	struct request r = make(NLDEV(RES_PD_GET), DUMP, ATTR(DEV_INDEX), our_index);
-	unsigned int before = threads();
+	size_t before = thread_count();
 	struct answer a;
 	int fd = open_rdma();
 

@@ -395,19 +395,13 @@ static void leave_opened_queue_pair(void)
 {
 	struct ibv_context *ctx = node_open_device();
 	struct ibv_xrcd *xrcd = node_open_xrcd(ctx);
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
-	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-						     IBV_QP_OPEN_ATTR_TYPE,
-					.qp_type = IBV_QPT_XRC_RECV,
-					.xrcd = xrcd};
 	static struct ibv_qp *left[4]; /* a leak checker finds them here */
 	static int n;
 
-	NEED(xrcd && (left[n] = ibv_create_qp_ex(ctx, &init)));
-	open.qp_num = left[n++]->qp_num;
-	left[n] = ibv_open_qp(ctx, &open);
-	EXPECT(left[n++], "ibv_open_qp: errno %d", errno);
+	NEED(xrcd && (left[n] = node_create_xrc_recv(ctx, xrcd)));
+	left[n + 1] = node_open_xrc_recv(ctx, xrcd, left[n]->qp_num);
+	EXPECT(left[n + 1], "ibv_open_qp: errno %d", errno);
+	n += 2;
 	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
 }
 

@@ -4,12 +4,12 @@
  * every service its queue pair fails. Who sent the message hears of that on a reliable one only.
  * Source: IBTA volume 1, 9.9.3; ibv_create_cq(3).
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <string.h>
 
 #include "lib/expect.h"
+#include "lib/proc_status.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/to_rts.h"
@@ -79,13 +79,19 @@ static void open_queues(const struct service *s, int entries)
 	ah = address_of_host(s->type);
 }
 
-static void close_queues(void)
+static void close_receiver(void)
 {
 	EXPECT(!ah || ibv_destroy_ah(ah) == 0, "ibv_destroy_ah");
-	for (int i = 0; i < 2; i++)
-		EXPECT(ibv_destroy_qp(qp[i]) == 0, "ibv_destroy_qp");
-	for (int i = 0; i < 3; i++)
+	EXPECT(ibv_destroy_qp(qp[1]) == 0, "ibv_destroy_qp");
+	for (int i = 1; i < 3; i++)
 		EXPECT(ibv_destroy_cq(cq[i]) == 0, "ibv_destroy_cq");
+}
+
+static void close_queues(void)
+{
+	close_receiver();
+	EXPECT(ibv_destroy_qp(qp[0]) == 0, "ibv_destroy_qp");
+	EXPECT(ibv_destroy_cq(cq[0]) == 0, "ibv_destroy_cq");
 }
 
 static struct ibv_sge sge_of(enum key key, uint64_t offset, uint32_t bytes)
@@ -258,14 +264,6 @@ static void use_timer(void)
 	EXPECT(ibv_modify_cq(cq[1], &attr) == 0, "ibv_modify_cq");
 }
 
-static void close_receiver(void)
-{
-	EXPECT(!ah || ibv_destroy_ah(ah) == 0, "ibv_destroy_ah");
-	EXPECT(ibv_destroy_qp(qp[1]) == 0, "ibv_destroy_qp");
-	for (int i = 1; i < 3; i++)
-		EXPECT(ibv_destroy_cq(cq[i]) == 0, "ibv_destroy_cq");
-}
-
 static uint64_t be_receiver(struct node *n, const struct side_job *job)
 {
 	node = n;
@@ -292,22 +290,10 @@ static uint64_t have_it(uint64_t what, enum ibv_qp_type type, uint32_t dest)
 	return side_end(&b);
 }
 
-static uint64_t threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	uint64_t n = 0;
-
-	NEED(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Nothing of the receiver is left with its sender, which closes its device. */
 static void receiver_elsewhere(const struct service *s)
 {
-	uint64_t before = threads();
+	size_t before = thread_count();
 	struct ibv_wc wc;
 	uint32_t qpn;
 
@@ -326,7 +312,7 @@ static void receiver_elsewhere(const struct service *s)
 	EXPECT(ibv_destroy_qp(qp[0]) == 0 && ibv_destroy_cq(cq[0]) == 0, "the rest");
 	side_stop(&a);
 	EXPECT(have_it(USE_TIMER, s->type, 0) == 0, "the receiver says so");
-	EXPECT(WAIT_UNTIL(threads() <= before, PATIENCE), "a thread is left");
+	EXPECT(WAIT_UNTIL(thread_count() <= before, PATIENCE), "a thread is left");
 	EXPECT(have_it(CLOSE, s->type, 0) == 0, "the receiver says so");
 }
 
